@@ -1,16 +1,20 @@
 """The intermediate representation that the interpreter walks.
 
-Owns the node classes and nothing else: no parsing, no names, no values. The nodes are plain, small and picklable, so
-that a definition can be cached by the digest of its bytes. They do not carry positions: most nodes are never shown to
-anybody, and positions cost three times the parse. Each node carries ``nid``, its number in the slice that was lowered
-with it (a module's top level, or one function's body); :meth:`flowcheck.syntax.ModuleSyntax.span` turns
-``(owner, nid)`` into an exact position when a report needs one.
+Owns the node classes and nothing else: no parsing, no names, no values. The nodes are msgspec structs compared by
+identity: building one costs a third of a dataclass, the garbage collector does not visit them (a tree has no cycles:
+keep it so), and a cached definition is decoded and type-checked in C without executing anything.
+
+They do not carry positions: most nodes are never shown to anybody, and positions cost three times the parse. Each node
+carries ``nid``, its number in the slice that was lowered with it (a module's top level, or one function's body);
+:meth:`flowcheck.syntax.ModuleSyntax.span` turns ``(owner, nid)`` into an exact position when a report needs one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Union
+
+import msgspec
 
 __all__ = [
     "AnnAssign", "Arg", "Assert", "Assign", "Attribute", "AugAssign", "Await", "BinOp", "BoolOp", "Break", "Call",
@@ -35,34 +39,29 @@ class Span:
     end_column: int
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(msgspec.Struct, eq=False, gc=False, array_like=True, tag_field="$node"):
     """Any node. ``nid`` numbers it within its owner's slice, in the order of lowering (parents before children)."""
 
     nid: int
 
 
 # ------------------------------------------------------------------------------------------------------ expressions
-@dataclass(slots=True, eq=False)
-class Const(Node):
+class Const(Node, tag=1):
     """A literal: None, bool, int, float, complex, str, bytes or Ellipsis."""
 
     value: Any
 
 
-@dataclass(slots=True, eq=False)
-class Name(Node):
+class Name(Node, tag=2):
     id: str
 
 
-@dataclass(slots=True, eq=False)
-class Attribute(Node):
+class Attribute(Node, tag=3):
     value: Expr
     attr: str
 
 
-@dataclass(slots=True, eq=False)
-class Arg(Node):
+class Arg(Node, tag=4):
     """One argument of a call or base of a class: ``star`` is "", "*" or "**"; ``keyword`` is set for ``k=v``."""
 
     value: Expr
@@ -70,58 +69,49 @@ class Arg(Node):
     star: str = ""
 
 
-@dataclass(slots=True, eq=False)
-class Call(Node):
+class Call(Node, tag=5):
     func: Expr
     args: tuple[Arg, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Slice(Node):
+class Slice(Node, tag=6):
     lower: Expr | None
     upper: Expr | None
     step: Expr | None
 
 
-@dataclass(slots=True, eq=False)
-class Subscript(Node):
+class Subscript(Node, tag=7):
     """``value[index]``; several subscripts are one :class:`TupleExpr`, as in Python's own data model."""
 
     value: Expr
     index: Expr
 
 
-@dataclass(slots=True, eq=False)
-class Star(Node):
+class Star(Node, tag=8):
     """``*x`` inside a display or a target list."""
 
     value: Expr
 
 
-@dataclass(slots=True, eq=False)
-class TupleExpr(Node):
+class TupleExpr(Node, tag=9):
     items: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
-class ListExpr(Node):
+class ListExpr(Node, tag=10):
     items: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
-class SetExpr(Node):
+class SetExpr(Node, tag=11):
     items: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
-class DictExpr(Node):
+class DictExpr(Node, tag=12):
     """Keys are None for ``**mapping``."""
 
     items: tuple[tuple[Expr | None, Expr], ...]
 
 
-@dataclass(slots=True, eq=False)
-class BinOp(Node):
+class BinOp(Node, tag=13):
     """``op`` is the operator's text: "+", "-", "*", "/", "//", "%", "**", "@", "<<", ">>", "&", "|", "^"."""
 
     op: str
@@ -129,24 +119,21 @@ class BinOp(Node):
     right: Expr
 
 
-@dataclass(slots=True, eq=False)
-class UnaryOp(Node):
+class UnaryOp(Node, tag=14):
     """``op`` is "-", "+", "~" or "not"."""
 
     op: str
     operand: Expr
 
 
-@dataclass(slots=True, eq=False)
-class BoolOp(Node):
+class BoolOp(Node, tag=15):
     """``op`` is "and" or "or"; chains of the same operator are flattened into ``values``."""
 
     op: str
     values: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Compare(Node):
+class Compare(Node, tag=16):
     """``ops``: "==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in"."""
 
     left: Expr
@@ -154,15 +141,13 @@ class Compare(Node):
     comparators: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
-class IfExp(Node):
+class IfExp(Node, tag=17):
     test: Expr
     body: Expr
     orelse: Expr
 
 
-@dataclass(slots=True, eq=False)
-class Param(Node):
+class Param(Node, tag=18):
     """One parameter; ``kind`` is "pos" (positional only), "arg", "*", "kw" (keyword only) or "**"."""
 
     name: str
@@ -171,19 +156,16 @@ class Param(Node):
     annotation: Expr | None
 
 
-@dataclass(slots=True, eq=False)
-class Params(Node):
+class Params(Node, tag=19):
     items: tuple[Param, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Lambda(Node):
+class Lambda(Node, tag=20):
     params: Params
     body: Expr
 
 
-@dataclass(slots=True, eq=False)
-class Generator(Node):
+class Generator(Node, tag=21):
     """One ``for target in iter if …`` of a comprehension."""
 
     target: Expr
@@ -192,8 +174,7 @@ class Generator(Node):
     is_async: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Comp(Node):
+class Comp(Node, tag=22):
     """A comprehension; ``kind`` is "list", "set", "dict" or "generator". ``key`` is set for "dict" alone."""
 
     kind: str
@@ -202,33 +183,28 @@ class Comp(Node):
     generators: tuple[Generator, ...]
 
 
-@dataclass(slots=True, eq=False)
-class FString(Node):
+class FString(Node, tag=23):
     """An f-string: strings and expressions in order. ``plain`` is False where a part has a format spec or conversion."""
 
     parts: tuple[Union[str, Expr], ...]
     plain: bool = True
 
 
-@dataclass(slots=True, eq=False)
-class Walrus(Node):
+class Walrus(Node, tag=24):
     target: Expr
     value: Expr
 
 
-@dataclass(slots=True, eq=False)
-class Await(Node):
+class Await(Node, tag=25):
     value: Expr
 
 
-@dataclass(slots=True, eq=False)
-class Yield(Node):
+class Yield(Node, tag=26):
     value: Expr | None
     is_from: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Opaque(Node):
+class Opaque(Node, tag=27):
     """Syntax that the lowering does not model; the interpreter answers "unknown" with this reason."""
 
     reason: str
@@ -241,28 +217,24 @@ Expr = Union[
 
 
 # ------------------------------------------------------------------------------------------------------- statements
-@dataclass(slots=True, eq=False)
-class ExprStmt(Node):
+class ExprStmt(Node, tag=28):
     value: Expr
 
 
-@dataclass(slots=True, eq=False)
-class Assign(Node):
+class Assign(Node, tag=29):
     """``a = b = value`` has two targets."""
 
     targets: tuple[Expr, ...]
     value: Expr
 
 
-@dataclass(slots=True, eq=False)
-class AnnAssign(Node):
+class AnnAssign(Node, tag=30):
     target: Expr
     annotation: Expr
     value: Expr | None
 
 
-@dataclass(slots=True, eq=False)
-class AugAssign(Node):
+class AugAssign(Node, tag=31):
     """``op`` without the "=": "+" for "+="."""
 
     target: Expr
@@ -270,28 +242,23 @@ class AugAssign(Node):
     value: Expr
 
 
-@dataclass(slots=True, eq=False)
-class Return(Node):
+class Return(Node, tag=32):
     value: Expr | None
 
 
-@dataclass(slots=True, eq=False)
-class Pass(Node):
+class Pass(Node, tag=33):
     pass
 
 
-@dataclass(slots=True, eq=False)
-class Break(Node):
+class Break(Node, tag=34):
     pass
 
 
-@dataclass(slots=True, eq=False)
-class Continue(Node):
+class Continue(Node, tag=35):
     pass
 
 
-@dataclass(slots=True, eq=False)
-class If(Node):
+class If(Node, tag=36):
     """``elif`` is an :class:`If` alone in ``orelse``."""
 
     test: Expr
@@ -299,8 +266,7 @@ class If(Node):
     orelse: tuple[Stmt, ...]
 
 
-@dataclass(slots=True, eq=False)
-class For(Node):
+class For(Node, tag=37):
     target: Expr
     iter: Expr
     body: tuple[Stmt, ...]
@@ -308,22 +274,19 @@ class For(Node):
     is_async: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class While(Node):
+class While(Node, tag=38):
     test: Expr
     body: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Handler(Node):
+class Handler(Node, tag=39):
     type: Expr | None
     name: str | None
     body: tuple[Stmt, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Try(Node):
+class Try(Node, tag=40):
     body: tuple[Stmt, ...]
     handlers: tuple[Handler, ...]
     orelse: tuple[Stmt, ...]
@@ -331,55 +294,46 @@ class Try(Node):
     is_star: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class WithItem(Node):
+class WithItem(Node, tag=41):
     value: Expr
     target: Expr | None
 
 
-@dataclass(slots=True, eq=False)
-class With(Node):
+class With(Node, tag=42):
     items: tuple[WithItem, ...]
     body: tuple[Stmt, ...]
     is_async: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Raise(Node):
+class Raise(Node, tag=43):
     exc: Expr | None
     cause: Expr | None
 
 
-@dataclass(slots=True, eq=False)
-class Assert(Node):
+class Assert(Node, tag=44):
     test: Expr
     message: Expr | None
 
 
-@dataclass(slots=True, eq=False)
-class Global(Node):
+class Global(Node, tag=45):
     names: tuple[str, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Nonlocal(Node):
+class Nonlocal(Node, tag=46):
     names: tuple[str, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Delete(Node):
+class Delete(Node, tag=47):
     targets: tuple[Expr, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Import(Node):
+class Import(Node, tag=48):
     """``import a.b as c`` is ("a.b", "c")."""
 
     names: tuple[tuple[str, str | None], ...]
 
 
-@dataclass(slots=True, eq=False)
-class ImportFrom(Node):
+class ImportFrom(Node, tag=49):
     """``from ..m import a as b``: module "m" ("" for ``from . import``), level 2, names (("a", "b"),); "*" is a name."""
 
     module: str
@@ -387,12 +341,11 @@ class ImportFrom(Node):
     names: tuple[tuple[str, str | None], ...]
 
 
-@dataclass(slots=True, eq=False)
-class FunctionDef(Node):
+class FunctionDef(Node, tag=50):
     """A function or method.
 
     ``body`` is None when the definition was lowered with a module's top level: ask
-    :meth:`flowcheck.syntax.ModuleSyntax.body` for it. A function nested in a function has its body at once, numbered
+    :meth:`flowcheck.syntax.ModuleSyntax.body_of` for it. A function nested in a function has its body at once, numbered
     with the enclosing slice. ``line``/``end_line`` (of the ``def``, without decorators) and ``qualname`` identify it.
     """
 
@@ -408,8 +361,7 @@ class FunctionDef(Node):
     qualname: str
 
 
-@dataclass(slots=True, eq=False)
-class ClassDef(Node):
+class ClassDef(Node, tag=51):
     """``bases`` holds positional bases and keywords (``metaclass=``, ``frozen=``) alike."""
 
     name: str
@@ -421,8 +373,7 @@ class ClassDef(Node):
     qualname: str
 
 
-@dataclass(slots=True, eq=False)
-class Pattern(Node):
+class Pattern(Node, tag=52):
     """A ``match`` pattern.
 
     ``kind``: "value" (``expr``), "singleton" (``expr`` a Const), "capture" (``name``; None for ``_``), "sequence"
@@ -435,20 +386,18 @@ class Pattern(Node):
     expr: Expr | None = None
     name: str | None = None
     children: tuple[Pattern, ...] = ()
-    keys: tuple[Any, ...] = ()
+    keys: tuple[Union[str, None, Expr], ...] = ()
 
 
-@dataclass(slots=True, eq=False)
-class Case(Node):
+class Case(Node, tag=53):
     pattern: Pattern
     guard: Expr | None
     body: tuple[Stmt, ...]
 
 
-@dataclass(slots=True, eq=False)
-class Match(Node):
+class Match(Node, tag=54):
     subject: Expr
-    cases: tuple[Case, ...] = field(default=())
+    cases: tuple[Case, ...] = ()
 
 
 Stmt = Union[
