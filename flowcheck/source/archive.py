@@ -1,0 +1,236 @@
+"""Wheels and sdists, read in place: nothing is ever unpacked to disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+import threading
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO
+
+from flowcheck.source.errors import SourceError, SourceWarning, Unreadable
+from flowcheck.source.store import MAX_FILE_BYTES, too_large
+
+__all__ = ["TarStore", "ZipStore", "is_archive_name"]
+
+MAX_STREAM_BYTES = 4 * 1024**3
+MAX_PYTHON_BYTES = 1024**3
+MAX_MEMBERS = 500_000
+
+_METADATA = ("METADATA", "PKG-INFO", "pyproject.toml")
+_ENCRYPTED = 0x1
+
+
+def is_archive_name(name: str) -> bool:
+    """Whether a file of this name claims to be an archive that a Python distribution comes in."""
+    return name.lower().endswith((".whl", ".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz"))
+
+
+def safe_name(name: str) -> str | None:
+    """The member's path, or None if it is absolute, climbs out, or is written for another system."""
+    while name.startswith("./"):
+        name = name[2:]
+    if not name or name.startswith("/") or "\\" in name or "\0" in name or ":" in name.split("/", 1)[0]:
+        return None
+    return None if any(part in ("", ".", "..") for part in name.split("/")) else name
+
+
+class _Names:
+    """The folders of a flat list of member names."""
+
+    def __init__(self) -> None:
+        self._children: dict[str, set[str]] = {}
+
+    def add(self, name: str) -> None:
+        while name:
+            folder, _, leaf = name.rpartition("/")
+            known = self._children.setdefault(folder, set())
+            if leaf in known:
+                return
+            known.add(leaf)
+            name = folder
+
+    def children(self, folder: str) -> list[str]:
+        return sorted(self._children.get(folder, ()))
+
+
+class ZipStore:
+    """Members of a zip archive, decompressed one at a time when they are read.
+
+    `fingerprint` comes from the central directory (CRC-32 and size), so a digest of the tree decompresses nothing; a member
+    whose bytes do not match its CRC-32 is refused when it is read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.notes: list[SourceWarning] = []
+        self._path = path
+        self._lock = threading.Lock()
+        self._zip = self._open()
+        self._owner = os.getpid()
+        self._names = _Names()
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        for info in self._zip.infolist():
+            name = safe_name(info.filename)
+            if name is not None and not info.is_dir():
+                self._members[name] = info
+                self._names.add(name)
+        self.files = [name for name in self._members if name.endswith(".py")]
+        if any(self._members[name].flag_bits & _ENCRYPTED for name in self.files):
+            self.close()
+            raise SourceError(f"{path} is encrypted and cannot be read")
+
+    def _open(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(self._path)
+        except OSError as error:
+            raise SourceError(f"cannot read {self._path}: {error.strerror or error}") from error
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, UnicodeDecodeError) as error:
+            raise SourceError(f"{self._path} is not a readable wheel or zip archive: {error}") from error
+
+    def read(self, path: str) -> bytes:
+        return self._read(self._members[path])
+
+    def _read(self, info: zipfile.ZipInfo) -> bytes:
+        if info.file_size > MAX_FILE_BYTES:
+            raise too_large(info.file_size)
+        with self._lock:
+            if self._owner != os.getpid():  # a forked worker shares the offset of the descriptor: take one of our own
+                self._zip, self._owner = self._open(), os.getpid()
+            try:
+                with self._zip.open(info) as stream:
+                    # One more byte than promised: the directory may lie about the size.
+                    data = stream.read(info.file_size + 1)
+            except (OSError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+                raise Unreadable(f"damaged in the archive: {error}") from error
+            except Exception as error:  # bz2 and lzma raise types of their own
+                raise Unreadable(f"damaged in the archive: {type(error).__name__}") from error
+        if len(data) != info.file_size:
+            raise Unreadable("damaged in the archive: not of the size that its directory gives")
+        return data
+
+    def fingerprint(self, path: str) -> str | None:
+        info = self._members[path]
+        return f"{info.CRC:08x}-{info.file_size}"
+
+    def names(self, folder: str) -> list[str]:
+        return self._names.children(folder)
+
+    def peek(self, path: str) -> bytes | None:
+        info = self._members.get(path)
+        try:
+            return None if info is None else self._read(info)
+        except Unreadable:
+            return None
+
+    def close(self) -> None:
+        self._zip.close()
+
+
+class _Bounded:
+    """A binary stream that stops a decompression bomb."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._left = MAX_STREAM_BYTES
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise tarfile.ReadError(f"it unpacks to more than {MAX_STREAM_BYTES // 1024**3} GB")
+        return data
+
+
+class TarStore:
+    """Members of a tar archive of any compression.
+
+    A compressed tar has no random access, so one pass at the start keeps the ``.py`` files, deflated, in memory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.notes: list[SourceWarning] = []
+        self._names = _Names()
+        self._data: dict[str, bytes] = {}
+        self._digests: dict[str, str] = {}
+        self._refused: dict[str, Unreadable] = {}
+        try:
+            self._load(path)
+        except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
+            raise SourceError(f"{path} is not a readable source archive: {error}") from error
+        except OSError as error:
+            # gzip reports a damaged stream as an OSError without a number.
+            raise SourceError(f"cannot read {path}: {error.strerror or error}") from error
+        except Exception as error:  # lzma raises a type of its own
+            raise SourceError(f"{path} is not a readable source archive: {type(error).__name__}: {error}") from error
+        self.files = [name for name in (*self._data, *self._refused) if name.endswith(".py")]
+
+    def _load(self, path: Path) -> None:
+        kept = 0
+        with _decompressed(path) as plain, tarfile.open(fileobj=_Bounded(plain), mode="r|", bufsize=1 << 16) as archive:  # type: ignore[call-overload]
+            for count, member in enumerate(archive):
+                if count > MAX_MEMBERS:
+                    raise tarfile.ReadError(f"more than {MAX_MEMBERS} members")
+                # A stream archive remembers every header that it passed; nobody asks for them again.
+                archive.members = []
+                name = safe_name(member.name)
+                if name is None:
+                    continue
+                self._names.add(name)
+                python = name.endswith(".py")
+                if not python and name.rpartition("/")[2] not in _METADATA:
+                    continue
+                if not member.isfile():
+                    if python and not member.isdir():
+                        self.notes.append(SourceWarning(name, "a link or a special file in the archive, not followed"))
+                    continue
+                if member.size > MAX_FILE_BYTES:
+                    self._refused[name] = too_large(member.size)
+                    continue
+                stream = archive.extractfile(member)
+                data = stream.read() if stream is not None else b""
+                kept += len(data)
+                if kept > MAX_PYTHON_BYTES:
+                    raise tarfile.ReadError("its Python files alone exceed 1 GB")
+                self._data[name] = zlib.compress(data, 1)
+                self._digests[name] = hashlib.sha256(data).hexdigest()
+
+    def read(self, path: str) -> bytes:
+        if path in self._refused:
+            raise self._refused[path]
+        return zlib.decompress(self._data[path])
+
+    def fingerprint(self, path: str) -> str | None:
+        return self._digests.get(path)
+
+    def names(self, folder: str) -> list[str]:
+        return self._names.children(folder)
+
+    def peek(self, path: str) -> bytes | None:
+        data = self._data.get(path)
+        return None if data is None else zlib.decompress(data)
+
+    def close(self) -> None:
+        self._data.clear()
+
+
+def _decompressed(path: Path) -> IO[bytes]:
+    import bz2
+    import gzip
+    import lzma
+
+    stream = path.open("rb")
+    magic = stream.read(6)
+    stream.seek(0)
+    if magic.startswith(b"\x1f\x8b"):
+        stream.close()
+        return gzip.open(path, "rb")
+    if magic.startswith(b"BZh"):
+        stream.close()
+        return bz2.open(path, "rb")
+    if magic.startswith(b"\xfd7zXZ"):
+        stream.close()
+        return lzma.open(path, "rb")
+    return stream
