@@ -1,0 +1,1 @@
+"""Checks: facts in, findings out. No parsing, no printing."""

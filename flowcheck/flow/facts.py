@@ -86,6 +86,7 @@ class Flow:
     consumed: bool = True
     chain: tuple[Step, ...] = ()
     assumptions: tuple[str, ...] = ()
+    replay_guard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
