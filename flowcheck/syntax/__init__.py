@@ -1,0 +1,11 @@
+"""From bytes to a small typed tree: parsing, positions, the name index and their cache.
+
+Owns everything that knows Python's syntax. It does not know what a name means.
+"""
+
+from flowcheck.syntax import ir
+from flowcheck.syntax._model import DefSpan, SyntaxProblem
+from flowcheck.syntax.module import ModuleSyntax
+from flowcheck.syntax.store import SyntaxStats, SyntaxStore, Tree
+
+__all__ = ["DefSpan", "ModuleSyntax", "SyntaxProblem", "SyntaxStats", "SyntaxStore", "Tree", "ir"]

@@ -1,0 +1,27 @@
+"""From a file's bytes to text, as Python reads source."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+
+from flowcheck.syntax._model import SyntaxProblem
+
+__all__ = ["decode"]
+
+
+def decode(path: str, data: bytes) -> str:
+    """The text of a source file with "\\n" line ends, without its byte order mark. Raises SyntaxProblem."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except SyntaxError as error:
+        raise SyntaxProblem(path, 1, error.msg or "unknown encoding") from error
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SyntaxProblem(path, line, f"not valid {error.encoding}: {error.reason}") from error
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        raise SyntaxProblem(path, text.count("\n", 0, text.index("\0")) + 1, "null byte in source")
+    return text
