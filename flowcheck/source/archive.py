@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
+import lzma
 import os
+import struct
 import tarfile
 import threading
 import zipfile
 import zlib
-from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, cast
 
-from flowcheck.source.errors import SourceError, SourceWarning, Unreadable
+from flowcheck.source.errors import SourceError, SourceWarning, UnreadableError
 from flowcheck.source.store import MAX_FILE_BYTES, too_large
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["TarStore", "ZipStore", "is_archive_name"]
 
@@ -22,6 +28,18 @@ MAX_MEMBERS = 500_000
 
 _METADATA = ("METADATA", "PKG-INFO", "pyproject.toml")
 _ENCRYPTED = 0x1
+_DAMAGE = (
+    OSError,
+    EOFError,
+    RuntimeError,  # NotImplementedError is one: a compression that this Python does not know
+    ValueError,
+    struct.error,
+    zlib.error,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+)
+"""What the standard library raises for an archive that is not what it says; bz2 and gzip raise OSError."""
 
 
 def is_archive_name(name: str) -> bool:
@@ -60,8 +78,8 @@ class _Names:
 class ZipStore:
     """Members of a zip archive, decompressed one at a time when they are read.
 
-    `fingerprint` comes from the central directory (CRC-32 and size), so a digest of the tree decompresses nothing; a member
-    whose bytes do not match its CRC-32 is refused when it is read.
+    `fingerprint` comes from the central directory (CRC-32 and size), so a digest of the tree decompresses nothing; a
+    member whose bytes do not match its CRC-32 is refused when it is read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,12 +103,11 @@ class ZipStore:
     def _open(self) -> zipfile.ZipFile:
         try:
             return zipfile.ZipFile(self._path)
-        except OSError as error:
-            raise SourceError(f"cannot read {self._path}: {error.strerror or error}") from error
-        except (zipfile.BadZipFile, ValueError, NotImplementedError, UnicodeDecodeError) as error:
+        except _DAMAGE as error:
             raise SourceError(f"{self._path} is not a readable wheel or zip archive: {error}") from error
 
     def read(self, path: str) -> bytes:
+        """The bytes of a file; raises `UnreadableError`."""
         return self._read(self._members[path])
 
     def _read(self, info: zipfile.ZipInfo) -> bytes:
@@ -103,29 +120,31 @@ class ZipStore:
                 with self._zip.open(info) as stream:
                     # One more byte than promised: the directory may lie about the size.
                     data = stream.read(info.file_size + 1)
-            except (OSError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-                raise Unreadable(f"damaged in the archive: {error}") from error
-            except Exception as error:  # bz2 and lzma raise types of their own
-                raise Unreadable(f"damaged in the archive: {type(error).__name__}") from error
+            except _DAMAGE as error:
+                raise UnreadableError(f"damaged in the archive: {error}") from error
         if len(data) != info.file_size:
-            raise Unreadable("damaged in the archive: not of the size that its directory gives")
+            raise UnreadableError("damaged in the archive: not of the size that its directory gives")
         return data
 
     def fingerprint(self, path: str) -> str | None:
+        """See `Store.fingerprint`."""
         info = self._members[path]
         return f"{info.CRC:08x}-{info.file_size}"
 
     def names(self, folder: str) -> list[str]:
+        """Names directly in ``folder``."""
         return self._names.children(folder)
 
     def peek(self, path: str) -> bytes | None:
+        """The bytes of a metadata file, or None."""
         info = self._members.get(path)
         try:
             return None if info is None else self._read(info)
-        except Unreadable:
+        except UnreadableError:
             return None
 
     def close(self) -> None:
+        """Give back what is held."""
         self._zip.close()
 
 
@@ -137,6 +156,7 @@ class _Bounded:
         self._left = MAX_STREAM_BYTES
 
     def read(self, size: int = -1) -> bytes:
+        """The bytes of a file; raises `UnreadableError`."""
         data = self._stream.read(size)
         self._left -= len(data)
         if self._left < 0:
@@ -155,16 +175,11 @@ class TarStore:
         self._names = _Names()
         self._data: dict[str, bytes] = {}
         self._digests: dict[str, str] = {}
-        self._refused: dict[str, Unreadable] = {}
+        self._refused: dict[str, UnreadableError] = {}
         try:
             self._load(path)
-        except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
+        except _DAMAGE as error:
             raise SourceError(f"{path} is not a readable source archive: {error}") from error
-        except OSError as error:
-            # gzip reports a damaged stream as an OSError without a number.
-            raise SourceError(f"cannot read {path}: {error.strerror or error}") from error
-        except Exception as error:  # lzma raises a type of its own
-            raise SourceError(f"{path} is not a readable source archive: {type(error).__name__}: {error}") from error
         self.files = [name for name in (*self._data, *self._refused) if name.endswith(".py")]
 
     def _load(self, path: Path) -> None:
@@ -198,35 +213,36 @@ class TarStore:
                 self._digests[name] = hashlib.sha256(data).hexdigest()
 
     def read(self, path: str) -> bytes:
+        """The bytes of a file; raises `UnreadableError`."""
         if path in self._refused:
             raise self._refused[path]
         return zlib.decompress(self._data[path])
 
     def fingerprint(self, path: str) -> str | None:
+        """See `Store.fingerprint`."""
         return self._digests.get(path)
 
     def names(self, folder: str) -> list[str]:
+        """Names directly in ``folder``."""
         return self._names.children(folder)
 
     def peek(self, path: str) -> bytes | None:
+        """The bytes of a metadata file, or None."""
         data = self._data.get(path)
         return None if data is None else zlib.decompress(data)
 
     def close(self) -> None:
+        """Give back what is held."""
         self._data.clear()
 
 
 def _decompressed(path: Path) -> IO[bytes]:
-    import bz2
-    import gzip
-    import lzma
-
     stream = path.open("rb")
     magic = stream.read(6)
     stream.seek(0)
     if magic.startswith(b"\x1f\x8b"):
         stream.close()
-        return gzip.open(path, "rb")
+        return cast("IO[bytes]", gzip.open(path, "rb"))
     if magic.startswith(b"BZh"):
         stream.close()
         return bz2.open(path, "rb")

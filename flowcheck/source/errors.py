@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["SourceError", "SourceWarning", "one_line"]
+__all__ = ["SourceError", "SourceWarning", "UnreadableError", "one_line"]
 
 
 class SourceError(Exception):
-    """Unreadable input or bad usage; ``str(error)`` is one clear line for the user."""
+    """UnreadableError input or bad usage; ``str(error)`` is one clear line for the user."""
 
     def __init__(self, text: str) -> None:
         super().__init__(one_line(text))
@@ -25,7 +25,7 @@ class SourceWarning:
     text: str
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """One file cannot be read; ``str(error)`` says why, without the path."""
 
 

@@ -1,9 +1,9 @@
 """Find SGLang packages in a listing of files, by what the files contain.
 
-Neither a folder's name nor a version is trusted: forks rename both. The signature is an enum that names how much of the
-hidden states a forward keeps (NULL, LAST, FULL) or what a forward is for (EXTEND, DECODE, TARGET_VERIFY): every SGLang since
-0.4.6 has both, in one file. The package folder is then the one in which the absolute imports of that file and of its
-neighbours resolve.
+Neither a folder's name nor a version is trusted: forks rename both. The signature is an enum that names how much of
+the hidden states a forward keeps (NULL, LAST, FULL) or what a forward is for (EXTEND, DECODE, TARGET_VERIFY): every
+SGLang since 0.4.6 has both, in one file. The package folder is then the one in which the absolute imports of that file
+and of its neighbours resolve.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from flowcheck.source.errors import Unreadable
+from flowcheck.source.errors import UnreadableError
 from flowcheck.source.scope import in_scope
-from flowcheck.source.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from flowcheck.source.store import Store
 
 __all__ = ["Root", "find_roots", "root_at"]
 
@@ -24,7 +28,7 @@ _HINT = "forward_batch_info.py"
 """Every release so far keeps the signature in a file of this name; it only orders the search."""
 
 _THOROUGH = 3000
-"""With a hinted root found, this many other files are still searched for more roots; a site-packages with more is not."""
+"""With a hinted root found, this many other files are still searched for more; a site-packages has more than that."""
 
 _CAPTURE = frozenset({"NULL", "LAST", "FULL"})
 _FORWARD = frozenset({"EXTEND", "DECODE", "TARGET_VERIFY"})
@@ -43,13 +47,16 @@ class Root:
     core: str
 
 
-def find_roots(store: Store, name: str) -> list[Root]:
-    """All packages in ``store``, sorted by folder. ``name`` is the name of the SOURCE folder itself, or ``""``."""
+def find_roots(store: Store, name: str, *, thorough: bool = True) -> list[Root]:
+    """All packages in ``store``, sorted by folder. ``name`` is the name of the SOURCE folder itself, or ``""``.
+
+    Without ``thorough`` only files with the usual name are looked into.
+    """
     tree = _Listing(store.files, name)
     hinted = [path for path in store.files if path.endswith(_HINT)]
     roots = {root.folder: root for root in _roots(store, tree, hinted)}
     rest = [path for path in store.files if path not in set(hinted) and not _under(path, roots)]
-    if not roots or len(rest) <= _THOROUGH:
+    if thorough and (not roots or len(rest) <= _THOROUGH):
         roots.update((root.folder, root) for root in _roots(store, tree, rest))
     # A package inside another one, where both qualify, is a part of it unless it is imported by another name.
     kept = [r for r in roots.values() if not any(_inside(r, other) for other in roots.values())]
@@ -114,7 +121,7 @@ def _roots(store: Store, tree: _Listing, candidates: Iterable[str]) -> Iterator[
 def _has_signature(store: Store, path: str) -> bool:
     try:
         data = store.read(path)
-    except Unreadable:
+    except UnreadableError:
         return False
     if not ((b"LAST" in data and b"NULL" in data and b"FULL" in data) or b"TARGET_VERIFY" in data):
         return False
@@ -145,7 +152,7 @@ def _votes(store: Store, tree: _Listing, path: str) -> Counter[tuple[str, str]]:
     for other in sample[:_SAMPLE]:
         try:
             found = _IMPORT.findall(store.read(other))
-        except Unreadable:
+        except UnreadableError:
             continue
         modules.update((first or second).decode() for first, second in found)
     votes: Counter[tuple[str, str]] = Counter()
@@ -164,8 +171,8 @@ def _votes(store: Store, tree: _Listing, path: str) -> Counter[tuple[str, str]]:
 def _root_of(store: Store, tree: _Listing, path: str) -> Root:
     votes = _votes(store, tree, path)
     usual = "/".join(path.split("/")[:-3])  # package/srt/model_executor/file.py
-    # `import torch.distributed` also resolves in a folder that has a `distributed`: a reading that agrees with the folder's
-    # name goes first, and any other one needs several witnesses.
+    # `import torch.distributed` also resolves in a folder that has a `distributed`: a reading that agrees with the
+    # folder's name goes first, and any other one needs several witnesses.
     agreeing = {key: n for key, n in votes.items() if key[1].rpartition(".")[2] == tree.folder_name(key[0])}
     readings = agreeing or {key: n for key, n in votes.items() if n >= 3}
     if readings:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from flowcheck.source.errors import SourceError, SourceWarning, Unreadable
+from flowcheck.source.errors import SourceError, SourceWarning, UnreadableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["MAX_FILE_BYTES", "FolderStore", "Store", "too_large"]
 
@@ -15,6 +17,7 @@ MAX_FILE_BYTES = 8 * 1024 * 1024
 """A larger ``.py`` file is data, not code: the largest one of any SGLang release is below 1 MB."""
 
 _PRUNED = frozenset({"__pycache__", "node_modules"})
+_BUILT = ("lib", "bdist")
 
 
 class Store(Protocol):
@@ -29,7 +32,7 @@ class Store(Protocol):
         """What the listing met and left out."""
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file; raises `Unreadable`."""
+        """The bytes of a file; raises `UnreadableError`."""
 
     def fingerprint(self, path: str) -> str | None:
         """Something that changes with the content and costs no read, or None if there is no such thing."""
@@ -44,17 +47,17 @@ class Store(Protocol):
         """Give back handles and processes."""
 
 
-def too_large(size: int) -> Unreadable:
+def too_large(size: int) -> UnreadableError:
     """The reason for leaving out a file of ``size`` bytes."""
-    return Unreadable(f"larger than {MAX_FILE_BYTES // 1024**2} MB ({size / 1024**2:.0f} MB)")
+    return UnreadableError(f"larger than {MAX_FILE_BYTES // 1024**2} MB ({size / 1024**2:.0f} MB)")
 
 
 class FolderStore:
     """Files below a folder on disk.
 
-    Symbolic links to folders are not followed, so that a loop cannot trap the walk; hidden folders, byte-code caches and
-    build outputs (``build/lib*``) are not entered. Whatever is not a regular file is refused when it is read, by its open
-    descriptor: that needs no ``stat`` per file while listing.
+    Symbolic links to folders are not followed, so that a loop cannot trap the walk; hidden folders, byte-code caches
+    and build outputs (``build/lib*``) are not entered. Whatever is not a regular file is refused when it is read, by
+    its open descriptor: that needs no ``stat`` per file while listing.
     """
 
     def __init__(self, base: str | Path) -> None:
@@ -101,26 +104,27 @@ class FolderStore:
             return False
 
     def _absolute(self, path: str) -> str:
-        return os.path.join(self.base, *path.split("/")) if path else self.base
+        return f"{self.base}/{path}" if path else self.base
 
     def read(self, path: str) -> bytes:
+        """The bytes of a file; raises `UnreadableError`."""
         # O_NONBLOCK: opening a FIFO must not wait for a writer.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         try:
             descriptor = os.open(self._absolute(path), flags)
         except OSError as error:
-            raise Unreadable(f"cannot be read: {error.strerror or error}") from error
+            raise UnreadableError(f"cannot be read: {error.strerror or error}") from error
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise Unreadable("not a regular file")
+                raise UnreadableError("not a regular file")
             if status.st_size > MAX_FILE_BYTES:
                 raise too_large(status.st_size)
             with open(descriptor, "rb", closefd=False) as stream:
                 # Bounded although the size is known: the file may grow meanwhile, or lie as those of /proc do.
                 data = stream.read(MAX_FILE_BYTES + 1)
         except OSError as error:
-            raise Unreadable(f"cannot be read: {error.strerror or error}") from error
+            raise UnreadableError(f"cannot be read: {error.strerror or error}") from error
         finally:
             os.close(descriptor)
         if len(data) > MAX_FILE_BYTES:
@@ -128,18 +132,22 @@ class FolderStore:
         return data
 
     def fingerprint(self, path: str) -> str | None:
+        """See `Store.fingerprint`."""
         return None
 
     def names(self, folder: str) -> list[str]:
+        """Names directly in ``folder``."""
         try:
-            return os.listdir(self._absolute(folder))
+            with os.scandir(self._absolute(folder)) as entries:
+                return [entry.name for entry in entries]
         except OSError:
             return []
 
     def peek(self, path: str) -> bytes | None:
+        """The bytes of a metadata file, or None."""
         try:
             return self.read(path)
-        except Unreadable:
+        except UnreadableError:
             return None
 
     def close(self) -> None:

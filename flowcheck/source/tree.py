@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import threading
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from flowcheck.source.errors import SourceWarning, Unreadable
-from flowcheck.source.roots import Root
+from flowcheck.source.errors import SourceWarning, UnreadableError
 from flowcheck.source.scope import in_scope
-from flowcheck.source.store import Store
 from flowcheck.source.version import read_version
+
+if TYPE_CHECKING:
+    from flowcheck.source.roots import Root
+    from flowcheck.source.store import Store
 
 __all__ = ["Tree"]
 
@@ -29,8 +32,8 @@ class Tree:
         warnings: what was left out and why; grows as files are read.
 
     Scope and reach differ. `paths` is what a scan looks at: the package without tests, benchmarks and examples (unless
-    ``include_all``). `path_of`, `read` and `file_digest` reach every ``.py`` file of the package, because serving code imports
-    a few modules of ``sglang.test``.
+    ``include_all``). `path_of`, `read` and `file_digest` reach every ``.py`` file of the package, because serving code
+    imports a few modules of ``sglang.test``.
     """
 
     def __init__(
@@ -83,7 +86,7 @@ class Tree:
             raise KeyError(path)
         try:
             data = self._store.read(path)
-        except Unreadable as error:
+        except UnreadableError as error:
             self._warn(SourceWarning(path, str(error)))
             data = b""
         if path not in self._digests:
@@ -91,7 +94,7 @@ class Tree:
         return data
 
     def file_digest(self, path: str) -> str:
-        """SHA-256 (hex) of what `read` gives for ``path``; depends on nothing but these bytes. Raises KeyError as `read` does."""
+        """SHA-256 (hex) of what `read` gives for ``path``, and of nothing else. Raises KeyError as `read` does."""
         known = self._digests.get(path)
         if known is None:
             self.read(path)
@@ -102,8 +105,8 @@ class Tree:
     def digest(self) -> str:
         """SHA-256 (hex) over the files in scope: the path of each, and a digest of its content.
 
-        The digest of a file is its SHA-256; where a store knows something that changes with the content and costs no read,
-        it stands in: CRC-32 and size from a zip's directory, the blob id from git. Digests of one tree from two
+        The digest of a file is its SHA-256; where a store knows something that changes with the content and costs no
+        read, it stands in: CRC-32 and size from a zip's directory, the blob id from git. Digests of one tree from two
         kinds of source therefore differ.
         """
         whole = hashlib.sha256(_FORMAT)
@@ -113,7 +116,7 @@ class Tree:
         return whole.hexdigest()
 
     def module_name(self, path: str) -> str:
-        """The dotted name of the module in ``path``, under `package`. Raises KeyError for a path outside the package."""
+        """The dotted name of the module in ``path``, under `package`. Raises KeyError as `read` does."""
         if path not in self._all:
             raise KeyError(path)
         parts = path[len(self._prefix) : -len(".py")].split("/")
@@ -137,7 +140,7 @@ class Tree:
         return modules, frozenset(folders - modules.keys())
 
     def path_of(self, module: str) -> str | None:
-        """The file of a module or of a package's ``__init__``; None for a namespace package and for what is not here."""
+        """The file of a module or of a package's ``__init__``; None for a namespace package and what is not here."""
         return self._modules[0].get(module)
 
     def is_namespace(self, module: str) -> bool:

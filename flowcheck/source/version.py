@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from flowcheck.source.store import Store
+if TYPE_CHECKING:
+    from flowcheck.source.store import Store
 
 __all__ = ["read_version"]
 
@@ -16,8 +18,8 @@ _PROJECT = re.compile(rb"""^\[project\][^\[]*?^version\s*=\s*["']([^"'\n]+)["']"
 def read_version(store: Store, folder: str, package: str) -> str | None:
     """The version of the package at ``folder``.
 
-    Asked in this order: the literal in ``_version.py`` and ``version.py``, the ``METADATA`` of a ``*.dist-info`` beside the
-    package, then ``PKG-INFO`` and the ``[project]`` table of ``pyproject.toml`` in the folders above it.
+    Asked in this order: the literal in ``_version.py`` and ``version.py``, the ``METADATA`` of a ``*.dist-info`` beside
+    the package, then ``PKG-INFO`` and the ``[project]`` table of ``pyproject.toml`` in the folders above it.
     """
     for name in ("_version.py", "version.py"):
         found = _find(_LITERAL, store.peek(_join(folder, name)))
