@@ -1,0 +1,316 @@
+"""Builds the report from facts and findings. Pure: whatever it needs to know is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from flowcheck.checks import findings as found
+from flowcheck.checks.capture_mode import ORDER, REQUIRED
+from flowcheck.checks.rules import RuleBook
+from flowcheck.checks.run import Selection, Verdicts, verdicts
+from flowcheck.flow import facts as known
+from flowcheck.report import model
+from flowcheck.report.fingerprint import Fingerprints
+from flowcheck.report.source_text import Lines, ReadText, plain
+
+__all__ = ["SourceInfo", "Timing", "build_report"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInfo:
+    """What the report says about the tree that was read."""
+
+    kind: str
+    label: str
+    root: str
+    package: str
+    version: str | None
+    digest: str
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What the scan cost in time; ``cached`` is False where the cache was turned off."""
+
+    wall_seconds: float
+    cpu_seconds: float
+    cached: bool = True
+
+
+def build_report(
+    facts: known.Facts,
+    findings: Sequence[found.Finding],
+    *,
+    rules: RuleBook,
+    selected: Selection,
+    source: SourceInfo,
+    algorithm: str,
+    version: str,
+    timing: Timing,
+    read_text: ReadText,
+) -> model.Report:
+    """The report of one scan. ``findings`` are all that the checks found; ``selected`` says which of them are shown."""
+    lines = Lines(read_text)
+    ends = verdicts(facts, findings)
+    shown = [finding for finding in findings if selected.keeps(finding)]
+    reported = _findings(shown, rules, lines, source.root)
+    return model.Report(
+        tool=model.Tool(name="flowcheck", version=version),
+        source=model.Source(
+            kind=source.kind,
+            root=source.root,
+            version=source.version,
+            digest=source.digest,
+            label=plain(source.label),
+            package=source.package,
+            warnings=[plain(warning) for warning in source.warnings],
+        ),
+        scenario=model.Scenario(algorithm=algorithm, settings=dict(sorted(facts.scenario))),
+        summary=model.Summary(
+            proved=ends.proved,
+            violated=ends.violated,
+            unproved=ends.unproved,
+            findings=_counts(reported),
+            hidden=len(findings) - len(shown),
+        ),
+        flows=_flows(facts, ends),
+        assumptions=_assumptions(facts),
+        findings=reported,
+        unproved=_unproved(findings),
+        stats=_stats(facts, timing),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- flows
+def _flows(facts: known.Facts, ends: Verdicts) -> list[model.Flow]:
+    rows = [
+        _flow(flow, verdict, rules) for flow, verdict, rules in zip(facts.flows, ends.flows, ends.rules, strict=True)
+    ]
+    rows += [
+        _open_row(open_, verdict, rules)
+        for open_, verdict, rules in zip(facts.open, ends.open, ends.open_rules, strict=True)
+        if open_.phase is not None
+    ]
+    return sorted(_distinct(rows), key=_row_order)
+
+
+def _distinct(rows: Iterable[model.Flow]) -> list[model.Flow]:
+    """Rows that say the same in every respect are one."""
+    return list({row.model_dump_json(): row for row in rows}.values())
+
+
+_PHASES = [phase.value for phase in known.Phase]
+_PATHS = [None, *(path.value for path in known.Path)]
+
+
+def _row_order(row: model.Flow) -> tuple[str, int, int, str, int, str]:
+    return (row.worker, _PHASES.index(row.phase), _PATHS.index(row.path), row.file or "", row.line or 0, row.condition)
+
+
+def _flow(flow: known.Flow, verdict: found.Verdict | None, rules: tuple[str, ...]) -> model.Flow:
+    judged = _judged(flow)
+    sites = _sites(flow)
+    return model.Flow(
+        phase=flow.phase.value,
+        path=flow.path.value,
+        worker=flow.worker,
+        file=sites[0].file,
+        line=sites[0].line,
+        column=sites[0].column,
+        symbol=sites[0].symbol,
+        condition=plain(flow.condition),
+        mode="|".join(_members(judged)) or "unknown",
+        verdict=verdict.value if verdict else None,
+        evidence=_evidence(_primary(judged).evidence if judged else flow.chain),
+        asked=_members(flow.asked),
+        reached=_members(flow.reached),
+        consumed=flow.consumed,
+        rules=list(rules),
+        sites=sites,
+        call=_location(flow.call),
+        assumptions=sorted(flow.assumptions),
+    )
+
+
+def _open_row(open_: known.Open, verdict: found.Verdict | None, rules: tuple[str, ...]) -> model.Flow:
+    assert open_.phase is not None
+    site = _location(open_.place) if open_.place else None
+    return model.Flow(
+        phase=open_.phase.value,
+        path=open_.path.value if open_.path else None,
+        worker=open_.worker,
+        file=site.file if site else None,
+        line=site.line if site else None,
+        column=site.column if site else None,
+        symbol=site.symbol if site else "",
+        condition="",
+        mode="raises" if open_.kind == "raises" else "unknown",
+        verdict=verdict.value if verdict else None,
+        evidence=[],
+        asked=[],
+        reached=[],
+        consumed=True,
+        rules=list(rules),
+        sites=[site] if site else [],
+        call=None,
+        assumptions=[],
+    )
+
+
+def _judged(flow: known.Flow) -> tuple[known.Mode, ...]:
+    """The modes that the verdict is about: what reached, or what a graph's batch asks where that is not FULL."""
+    if flow.path is known.Path.EAGER or all(mode.member == REQUIRED for mode in flow.asked):
+        return flow.reached
+    return flow.asked
+
+
+def _sites(flow: known.Flow) -> list[model.Location]:
+    """Where the mode was set, the worst alternative first; the call where nobody says."""
+    asked = sorted(flow.asked or flow.reached, key=_goodness)
+    places = dict.fromkeys(mode.evidence[0].place for mode in asked if mode.evidence)
+    return [_location(place) for place in places] or [_location(flow.call)]
+
+
+def _primary(modes: tuple[known.Mode, ...]) -> known.Mode:
+    return min(modes, key=_goodness)
+
+
+def _goodness(mode: known.Mode) -> int:
+    return ORDER.index(mode.member) if mode.member in ORDER else -1
+
+
+def _members(modes: tuple[known.Mode, ...]) -> list[str]:
+    return list(dict.fromkeys(mode.member for mode in sorted(modes, key=_goodness)))
+
+
+def _location(place: known.Place) -> model.Location:
+    return model.Location(
+        file=plain(place.path), line=place.span.line, column=place.span.column, symbol=plain(place.symbol)
+    )
+
+
+def _evidence(steps: Iterable[known.Step]) -> list[model.Evidence]:
+    chain = [
+        model.Evidence(
+            file=plain(step.place.path),
+            line=step.place.span.line,
+            column=step.place.span.column,
+            note=plain(step.note),
+        )
+        for step in steps
+    ]
+    return [step for nth, step in enumerate(chain) if nth == 0 or step != chain[nth - 1]]
+
+
+# ---------------------------------------------------------------------------------------------------------- findings
+def _findings(shown: Sequence[found.Finding], rules: RuleBook, lines: Lines, root: str) -> list[model.Finding]:
+    fingerprints = Fingerprints()
+    return [_finding(finding, rules, lines, root, fingerprints) for finding in shown]
+
+
+def _finding(
+    finding: found.Finding, rules: RuleBook, lines: Lines, root: str, fingerprints: Fingerprints
+) -> model.Finding:
+    place = finding.place
+    span = place.span if place else None
+    symbol = place.symbol if place else ""
+    text = lines.line(place.path, place.span.line) if place else ""
+    return model.Finding(
+        rule=finding.rule,
+        name=rules[finding.rule].name,
+        severity=finding.severity.value,
+        verdict=finding.verdict.value,
+        message=plain(finding.message),
+        file=plain(place.path) if place else None,
+        line=span.line if span else None,
+        column=span.column if span else None,
+        symbol=plain(symbol),
+        condition=_condition(finding.subjects),
+        evidence=_evidence(finding.evidence),
+        fix=finding.fix,
+        fingerprint=fingerprints.of(
+            rule=finding.rule,
+            file=place.path.removeprefix(f"{root}/") if place and root else place.path if place else "",
+            symbol=symbol,
+            phase=finding.phase.value if finding.phase else "",
+            text=text.strip() or finding.mode or finding.message,
+        ),
+        affects=list(dict.fromkeys(filter(None, map(_label, finding.subjects)))),
+        snippet=_snippet(place, lines),
+    )
+
+
+def _snippet(place: known.Place | None, lines: Lines) -> model.Snippet | None:
+    if place is None:
+        return None
+    span = place.span
+    return lines.snippet(place.path, span.line, span.column, span.end_line, span.end_column)
+
+
+def _condition(subjects: Sequence[found.Subject]) -> str:
+    """Under which scenarios the finding holds: "" as soon as one of its subjects holds under every one."""
+    conditions = [subject.condition if isinstance(subject, known.Flow) else "" for subject in subjects]
+    return "" if "" in conditions else plain(" or ".join(dict.fromkeys(conditions)))
+
+
+def _label(subject: found.Subject) -> str:
+    parts = (subject.phase and subject.phase.value, subject.path and subject.path.value, subject.worker)
+    return "/".join(part for part in parts if part)
+
+
+def _counts(reported: Sequence[model.Finding]) -> model.FindingCounts:
+    severities = [finding.severity for finding in reported]
+    return model.FindingCounts(
+        error=severities.count("error"), warning=severities.count("warning"), note=severities.count("note")
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- rest
+def _unproved(findings: Sequence[found.Finding]) -> list[model.Unproved]:
+    """Every question that stayed open, whether or not its finding is shown."""
+    answers = []
+    for finding in findings:
+        if finding.verdict is not found.Verdict.UNPROVED:
+            continue
+        for subject in finding.subjects or (None,):
+            place = subject.place if isinstance(subject, known.Open) else finding.place
+            answers.append(
+                model.Unproved(
+                    question=plain(subject.question if isinstance(subject, known.Open) else _asked_about(subject)),
+                    reason=plain(subject.reason if isinstance(subject, known.Open) else finding.message),
+                    file=plain(place.path) if place else None,
+                    line=place.span.line if place else None,
+                    phase=subject.phase.value if subject and subject.phase else None,
+                    path=subject.path.value if subject and subject.path else None,
+                    worker=subject.worker if subject else "",
+                )
+            )
+    return list({answer.model_dump_json(): answer for answer in answers}.values())
+
+
+def _asked_about(flow: known.Flow | None) -> str:
+    return f"which mode does {_label(flow)} capture" if flow else "which forwards of the target are there"
+
+
+def _assumptions(facts: known.Facts) -> list[model.Assumption]:
+    return [
+        model.Assumption(id=each.id, text=plain(each.text), used_by=sorted(each.used_by))
+        for each in sorted(facts.assumptions, key=lambda each: each.id)
+    ]
+
+
+def _stats(facts: known.Facts, timing: Timing) -> model.Stats:
+    stats = facts.stats
+    return model.Stats(
+        wall_seconds=round(timing.wall_seconds, 3),
+        cpu_seconds=round(timing.cpu_seconds, 3),
+        cache="off" if not timing.cached else "cold" if stats.definitions_parsed else "warm",
+        files_indexed=stats.files_indexed,
+        definitions_indexed=stats.definitions_indexed,
+        definitions_parsed=stats.definitions_parsed,
+        bytes_parsed=stats.bytes_parsed,
+        steps=stats.steps,
+        runs=stats.runs,
+    )
