@@ -54,14 +54,15 @@ _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _NO_PIP = re.compile(r"No module named '?pip\b")
 _OFFLINE = re.compile(
     r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|Read timed out|ProxyError|SSLError"
-    r"|ConnectionReset|Remote end closed|RemoteDisconnected|Max retries exceeded|connection broken|connection error|Could not fetch URL"
+    r"|ConnectionReset|Remote end closed|RemoteDisconnected|Max retries exceeded|connection broken|connection error"
+    r"|Could not fetch URL"
     r"|Temporary failure in name resolution|Network is unreachable|not a trusted or secure host"
 )
 _ABSENT = re.compile(r"404 Client Error|\b404\b.*Not Found")
 
 
 def run_pip(arguments: list[str], folder: Path) -> Log:
-    """Run ``python -m pip`` in ``folder``, which must be empty: ``-m`` looks for modules in the working folder first."""
+    """Run ``python -m pip`` in ``folder``, which is empty: ``-m`` looks for modules there first."""
     environment = {
         **os.environ,
         # A constraint, or a rule that asks for a virtual environment, is about installing; this only reads.

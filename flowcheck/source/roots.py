@@ -140,7 +140,11 @@ def _members(text: bytes, start: int, indent: int) -> Iterator[str]:
 
 
 def _votes(store: Store, tree: _Listing, path: str) -> Counter[tuple[str, str]]:
-    """How many absolute imports near ``path`` each reading "folder F is package P" explains."""
+    """How well each reading "folder F is package P" explains the absolute imports near ``path``.
+
+    An import that resolves two levels deep counts thrice: ``torch.distributed`` also resolves, by accident, in a folder
+    that has a ``distributed``.
+    """
     folder = path.rpartition("/")[0]
     ancestors = [folder]
     while ancestors[-1]:
@@ -164,21 +168,22 @@ def _votes(store: Store, tree: _Listing, path: str) -> Counter[tuple[str, str]]:
             rest = "/".join(parts[split:])
             for ancestor in ancestors:
                 if (f"{ancestor}/{rest}" if ancestor else rest) in tree.known:
-                    votes[ancestor, ".".join(parts[:split])] += 1
+                    votes[ancestor, ".".join(parts[:split])] += 3 if len(parts) - split > 1 else 1
     return votes
 
 
 def _root_of(store: Store, tree: _Listing, path: str) -> Root:
     votes = _votes(store, tree, path)
     usual = "/".join(path.split("/")[:-3])  # package/srt/model_executor/file.py
-    # `import torch.distributed` also resolves in a folder that has a `distributed`: a reading that agrees with the
-    # folder's name goes first, and any other one needs several witnesses.
-    agreeing = {key: n for key, n in votes.items() if key[1].rpartition(".")[2] == tree.folder_name(key[0])}
-    readings = agreeing or {key: n for key, n in votes.items() if n >= 3}
+    # A reading that disagrees with the folder's name needs more than one accidental witness.
+    named = {key for key in votes if key[1].rpartition(".")[2] == tree.folder_name(key[0])}
+    readings = {key: count for key, count in votes.items() if key in named or count >= 3}
     if readings:
         best = max(readings.values())
         level = [key for key, count in readings.items() if count >= 0.8 * best]
-        folder, package = min(level, key=lambda key: (key[0] != usual, -readings[key], key[0].count("/"), key))
+        folder, package = min(
+            level, key=lambda key: (key[0] != usual, -readings[key], key not in named, key[0].count("/"), key)
+        )
         return Root(folder, package, _core(folder, path))
     folder = _guess(store, path)
     return Root(folder, tree.folder_name(folder) or "sglang", _core(folder, path))
