@@ -65,7 +65,7 @@ def fetch(
     cache_dir: Path | None = None,
     offline: bool = False,
     progress: Callable[[str], None] | None = None,
-    runner: Runner = run_pip,
+    runner: Runner | None = None,
 ) -> Path:
     """The wheel or sdist of ``release`` in the cache, downloaded if it is not there.
 
@@ -86,7 +86,7 @@ def fetch(
         if progress is not None:
             progress(f"fetching {title} through pip, once")
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=slot.folder.parent) as scratch:
-            return slot.put(_download(release, Path(scratch), runner))
+            return slot.put(_download(release, Path(scratch), runner or run_pip))
 
 
 def _download(release: Release, scratch: Path, runner: Runner) -> Path:

@@ -53,14 +53,23 @@ def find_roots(store: Store, name: str, *, thorough: bool = True) -> list[Root]:
     Without ``thorough`` only files with the usual name are looked into.
     """
     tree = _Listing(store.files, name)
-    hinted = [path for path in store.files if path.endswith(_HINT)]
-    roots = {root.folder: root for root in _roots(store, tree, hinted)}
-    rest = [path for path in store.files if path not in set(hinted) and not _under(path, roots)]
-    if thorough and (not roots or len(rest) <= _THOROUGH):
-        roots.update((root.folder, root) for root in _roots(store, tree, rest))
+    serving = [path for path in store.files if in_scope(path)]
+    # A package that lies in a folder of tests or examples is seen only where there is no other.
+    roots = _search(store, tree, serving, thorough)
+    if not roots and len(serving) < len(store.files):
+        roots = _search(store, tree, store.files, thorough)
     # A package inside another one, where both qualify, is a part of it unless it is imported by another name.
     kept = [r for r in roots.values() if not any(_inside(r, other) for other in roots.values())]
     return sorted(kept, key=lambda root: root.folder)
+
+
+def _search(store: Store, tree: _Listing, files: list[str], thorough: bool) -> dict[str, Root]:
+    hinted = {path for path in files if path.endswith(_HINT)}
+    roots = {root.folder: root for root in _roots(store, tree, hinted)}
+    rest = [path for path in files if path not in hinted and not _under(path, roots)]
+    if thorough and (not roots or len(rest) <= _THOROUGH):
+        roots.update((root.folder, root) for root in _roots(store, tree, rest))
+    return roots
 
 
 def root_at(store: Store, name: str, folder: str) -> Root | None:
@@ -112,7 +121,7 @@ def _roots(store: Store, tree: _Listing, candidates: Iterable[str]) -> Iterator[
     found: list[str] = []
     for path in sorted(candidates):
         # A signature below a root that is known already adds nothing.
-        if in_scope(path) and not _under(path, found) and _has_signature(store, path):
+        if not _under(path, found) and _has_signature(store, path):
             root = _root_of(store, tree, path)
             found.append(root.folder)
             yield root
@@ -140,10 +149,10 @@ def _members(text: bytes, start: int, indent: int) -> Iterator[str]:
 
 
 def _votes(store: Store, tree: _Listing, path: str) -> Counter[tuple[str, str]]:
-    """How well each reading "folder F is package P" explains the absolute imports near ``path``.
+    """How many absolute imports near ``path`` each reading "folder F is package P" explains.
 
-    An import that resolves two levels deep counts thrice: ``torch.distributed`` also resolves, by accident, in a folder
-    that has a ``distributed``.
+    A reading that gives the folder another name needs an import that resolves two levels deep, or three imports:
+    ``torch.distributed`` also resolves, by accident, in a folder that has a ``distributed``.
     """
     folder = path.rpartition("/")[0]
     ancestors = [folder]
@@ -160,6 +169,7 @@ def _votes(store: Store, tree: _Listing, path: str) -> Counter[tuple[str, str]]:
             continue
         modules.update((first or second).decode() for first, second in found)
     votes: Counter[tuple[str, str]] = Counter()
+    deep: set[tuple[str, str]] = set()
     for module in modules:
         parts = module.split(".")
         if parts[0] in sys.stdlib_module_names:
@@ -168,22 +178,26 @@ def _votes(store: Store, tree: _Listing, path: str) -> Counter[tuple[str, str]]:
             rest = "/".join(parts[split:])
             for ancestor in ancestors:
                 if (f"{ancestor}/{rest}" if ancestor else rest) in tree.known:
-                    votes[ancestor, ".".join(parts[:split])] += 3 if len(parts) - split > 1 else 1
-    return votes
+                    reading = (ancestor, ".".join(parts[:split]))
+                    votes[reading] += 1
+                    if len(parts) - split > 1 or tree.folder_name(ancestor) == parts[split - 1]:
+                        deep.add(reading)
+    return Counter({reading: count for reading, count in votes.items() if reading in deep or count >= 3})
 
 
 def _root_of(store: Store, tree: _Listing, path: str) -> Root:
     votes = _votes(store, tree, path)
     usual = "/".join(path.split("/")[:-3])  # package/srt/model_executor/file.py
-    # A reading that disagrees with the folder's name needs more than one accidental witness.
-    named = {key for key in votes if key[1].rpartition(".")[2] == tree.folder_name(key[0])}
-    readings = {key: count for key, count in votes.items() if key in named or count >= 3}
-    if readings:
-        best = max(readings.values())
-        level = [key for key, count in readings.items() if count >= 0.8 * best]
-        folder, package = min(
-            level, key=lambda key: (key[0] != usual, -readings[key], key not in named, key[0].count("/"), key)
-        )
+    if votes:
+        best = max(votes.values())
+        level = [reading for reading, count in votes.items() if count >= 0.8 * best]
+
+        def rank(reading: tuple[str, str]) -> tuple[object, ...]:
+            folder = reading[0]
+            package = "__init__.py" in store.names(folder)  # `srt` has none, so it is not taken for the package itself
+            return not package, folder != usual, -votes[reading], folder.count("/"), reading
+
+        folder, package = min(level, key=rank)
         return Root(folder, package, _core(folder, path))
     folder = _guess(store, path)
     return Root(folder, tree.folder_name(folder) or "sglang", _core(folder, path))
@@ -204,6 +218,6 @@ def _core(folder: str, path: str) -> str:
     """The ``srt``-like part: the folder directly below the package that holds the signature's folder."""
     inside = path[len(folder) + 1 :] if folder else path
     parts = inside.split("/")
-    if len(parts) < 3:
-        return folder
+    if len(parts) < 3 and parts[0] != "srt":
+        return folder  # no part of the package serves alone
     return f"{folder}/{parts[0]}" if folder else parts[0]

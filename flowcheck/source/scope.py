@@ -4,9 +4,7 @@ from __future__ import annotations
 
 __all__ = ["in_scope"]
 
-_FOLDERS = frozenset(
-    {"test", "tests", "testing", "benchmark", "benchmarks", "bench", "example", "examples", "playground", "3rdparty"}
-)
+_FOLDERS = frozenset({"test", "tests", "benchmark", "benchmarks", "bench", "example", "examples"})
 _FILES = frozenset({"conftest.py", "setup.py"})
 
 
