@@ -9,9 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-from filelock import FileLock, Timeout
-
 from flowcheck.source.errors import SourceError
 
 if TYPE_CHECKING:
@@ -28,6 +25,8 @@ def cache_root() -> Path:
 
     It need not exist yet.
     """
+    import platformdirs  # here, since start-up counts and most scans fetch nothing
+
     named = os.environ.get("FLOWCHECK_CACHE_DIR")
     return Path(named) if named else Path(platformdirs.user_cache_dir("flowcheck", appauthor=False))
 
@@ -41,6 +40,8 @@ class Slot:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the slot against other processes. Raises SourceError if the cache cannot be written or stays locked."""
+        from filelock import FileLock, Timeout
+
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.folder.with_name(self.folder.name + ".lock"), timeout=_WAIT)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowcheck.source import release as releases
 from flowcheck.source.archive import TarStore, ZipStore, is_archive_name
 from flowcheck.source.editable import editable_targets
 from flowcheck.source.errors import SourceError
@@ -18,6 +17,8 @@ from flowcheck.source.tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from flowcheck.source.release import Release
 
 __all__ = ["open_source"]
 
@@ -59,9 +60,12 @@ def open_source(
         path = Path(spec)
     if os.path.lexists(path):
         return _open_path(path, wanted)
-    release = releases.parse_release(spec)
-    if release is not None:
-        return _open_release(release, wanted, cache_dir, offline, progress)
+    if "=" in spec or "<" in spec or ">" in spec:
+        from flowcheck.source.release import parse_release  # here, since start-up counts
+
+        release = parse_release(spec)
+        if release is not None:
+            return _open_release(release, wanted, cache_dir, offline, progress)
     split = split_revision(os.path.expanduser(spec))  # noqa: PTH111 - Path would fold `./` and `//`
     if split is not None:
         repo, revision = Path(split[0]), split[1]
@@ -176,12 +180,14 @@ def _follow_editable(path: Path, wanted: _Wanted) -> Tree | None:
 
 
 def _open_release(
-    release: releases.Release,
+    release: Release,
     wanted: _Wanted,
     cache_dir: Path | None,
     offline: bool,
     progress: Callable[[str], None] | None,
 ) -> Tree:
+    from flowcheck.source import release as releases
+
     path = releases.fetch(release, cache_dir=cache_dir, offline=offline, progress=progress)
     try:
         store = _open_archive(path)

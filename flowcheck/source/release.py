@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import ssl
 import tempfile
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,6 +131,9 @@ def _attempt(release: Release, scratch: Path, runner: Runner, options: list[str]
 
 
 def _fetch_sdist(address: str, scratch: Path, release: Release) -> Path:
+    import ssl
+    import urllib.request
+
     # pip would run the build backend to learn the sdist's metadata, so the file is fetched without it.
     parsed = urlparse(address)
     if "****" in parsed.netloc:
@@ -149,7 +149,7 @@ def _fetch_sdist(address: str, scratch: Path, release: Release) -> Path:
             if size > _MAX_ARCHIVE:
                 raise SourceError(f"the sdist of {release.name}=={release.version} is larger than 2 GB")
             shutil.copyfileobj(answer, stream, 1 << 20)
-    except (OSError, urllib.error.URLError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise SourceError(f"cannot fetch the sdist of {release.name}=={release.version}: {error}") from error
     if size and target.stat().st_size != size:
         raise SourceError(f"the sdist of {release.name}=={release.version} arrived cut short; try again")

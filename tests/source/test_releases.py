@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,14 +115,14 @@ def test_a_wheel_for_another_platform_will_do(pip: FakePip) -> None:
 def test_an_sdist_is_fetched_without_pip(pip: FakePip, make_sdist: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     sdist = make_sdist(pip.archives[0].with_name("sglang-0.5.7.tar.gz"))
     pip.archives = [sdist]
-    real = releases.urllib.request.urlopen
+    real = urllib.request.urlopen
     asked: list[str] = []
 
     def urlopen(address: str, **options: object) -> object:
         asked.append(address)
         return real(sdist.as_uri())
 
-    monkeypatch.setattr(releases.urllib.request, "urlopen", urlopen)
+    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
     tree = open_source("sglang==0.5.7")
     assert asked == [f"{HOST}/p/sglang-0.5.7.tar.gz"]
     assert tree.read(f"sglang-0.5.8/{UTILS}")
