@@ -5,7 +5,8 @@ Owns everything that knows Python's syntax. It does not know what a name means.
 
 from flowcheck.syntax import ir
 from flowcheck.syntax._model import DefSpan, SyntaxProblem
-from flowcheck.syntax.module import ModuleSyntax
-from flowcheck.syntax.store import SyntaxStats, SyntaxStore, Tree
+from flowcheck.syntax._source import Tree
+from flowcheck.syntax.module import ModuleSyntax, SyntaxStats
+from flowcheck.syntax.store import SyntaxStore
 
 __all__ = ["DefSpan", "ModuleSyntax", "SyntaxProblem", "SyntaxStats", "SyntaxStore", "Tree", "ir"]

@@ -6,6 +6,7 @@ without importing libcst (0.3 s), which a scan that finds everything in its cach
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from flowcheck.syntax import _literals, ir
 if TYPE_CHECKING:
     import libcst as cst
 
-__all__ = ["ExprLowerer"]
+__all__ = ["ExprLowerer", "snake"]
 
 _BINARY = {
     "Add": "+", "Subtract": "-", "Multiply": "*", "Divide": "/", "FloorDivide": "//", "Modulo": "%", "Power": "**",
@@ -26,6 +27,11 @@ _COMPARE = {
     "GreaterThanEqual": ">=", "Is": "is", "IsNot": "is not", "In": "in", "NotIn": "not in",
 }  # fmt: skip
 _KEYWORD_CONSTANTS = {"None": None, "True": True, "False": False}
+
+
+def snake(name: str) -> str:
+    """``BinaryOperation`` as ``binary_operation``: the methods here are named after libcst's classes."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
 class ExprLowerer:
@@ -52,22 +58,25 @@ class ExprLowerer:
         kind = type(node)
         method = self._methods.get(kind)
         if method is None:
-            method = getattr(self, "_" + kind.__name__, self._unmodelled)
-            self._methods[kind] = method
+            method = self._methods[kind] = self._method("_expr_", kind)
         result: ir.Expr = method(node)
         return result
+
+    def _method(self, prefix: str, kind: type) -> Callable[[Any], Any]:
+        method: Callable[[Any], Any] = getattr(self, prefix + snake(kind.__name__), self._unmodelled)
+        return method
 
     def _unmodelled(self, node: cst.CSTNode) -> ir.Opaque:
         return ir.Opaque(self._nid(node), f"syntax {type(node).__name__}")
 
     # -- atoms
-    def _Name(self, node: cst.Name) -> ir.Expr:
+    def _expr_name(self, node: cst.Name) -> ir.Expr:
         nid = self._nid(node)
         if node.value in _KEYWORD_CONSTANTS:
             return ir.Const(nid, _KEYWORD_CONSTANTS[node.value])
         return ir.Name(nid, node.value)
 
-    def _Ellipsis(self, node: cst.Ellipsis) -> ir.Expr:
+    def _expr_ellipsis(self, node: cst.Ellipsis) -> ir.Expr:
         return ir.Const(self._nid(node), ...)
 
     def _number(self, node: cst.Integer | cst.Float | cst.Imaginary) -> ir.Expr:
@@ -77,7 +86,7 @@ class ExprLowerer:
         except ValueError:
             return ir.Opaque(nid, f"number {node.value[:20]}")
 
-    _Integer = _Float = _Imaginary = _number
+    _expr_integer = _expr_float = _expr_imaginary = _number
 
     def _strings(self, node: cst.SimpleString | cst.FormattedString | cst.ConcatenatedString) -> ir.Expr:
         nid = self._nid(node)
@@ -94,7 +103,7 @@ class ExprLowerer:
         except ValueError as error:
             return ir.Opaque(nid, f"string literal: {error}")
 
-    _SimpleString = _FormattedString = _ConcatenatedString = _strings
+    _expr_simple_string = _expr_formatted_string = _expr_concatenated_string = _strings
 
     def _joined(self, nid: int, pieces: list[Any]) -> ir.Expr:
         parts: list[str | ir.Expr] = []
@@ -123,12 +132,12 @@ class ExprLowerer:
         """Append the parts of one f-string; False where one of them has a conversion or a format spec."""
         plain = True
         raw = "r" in node.start.lower()
-        for part in node.parts:
-            if type(part).__name__ == "FormattedStringText":
-                text = part.value.replace("{{", "{").replace("}}", "}")  # type: ignore[union-attr]
+        field: Any
+        for field in node.parts:
+            if type(field).__name__ == "FormattedStringText":
+                text = field.value.replace("{{", "{").replace("}}", "}")
                 _add_text(parts, text if raw else _literals.unescape(text))
                 continue
-            field: Any = part
             if field.equal is not None:
                 _add_text(parts, self._debug_text(field))
             plain &= field.conversion is None and field.format_spec is None and field.equal is None
@@ -145,7 +154,7 @@ class ExprLowerer:
         return "".join(code(part) for part in (field.whitespace_before_expression, field.expression, field.equal))
 
     # -- access
-    def _Attribute(self, node: cst.Attribute) -> ir.Expr:
+    def _expr_attribute(self, node: cst.Attribute) -> ir.Expr:
         nid = self._nid(node)
         return ir.Attribute(nid, self.expr(node.value), node.attr.value)
 
@@ -158,12 +167,12 @@ class ExprLowerer:
             result.append(ir.Arg(nid, self.expr(node.value), keyword, node.star))
         return tuple(result)
 
-    def _Call(self, node: cst.Call) -> ir.Expr:
+    def _expr_call(self, node: cst.Call) -> ir.Expr:
         nid = self._nid(node)
         func = self.expr(node.func)
         return ir.Call(nid, func, self.args(node.args))
 
-    def _Subscript(self, node: cst.Subscript) -> ir.Expr:
+    def _expr_subscript(self, node: cst.Subscript) -> ir.Expr:
         nid = self._nid(node)
         value = self.expr(node.value)
         elements = node.slice
@@ -197,21 +206,21 @@ class ExprLowerer:
             return ir.Star(nid, self.expr(element.value))
         return self.expr(element.value)
 
-    _StarredElement = _element
+    _expr_starred_element = _element
 
-    def _Tuple(self, node: cst.Tuple) -> ir.Expr:
+    def _expr_tuple(self, node: cst.Tuple) -> ir.Expr:
         nid = self._nid(node)
         return ir.TupleExpr(nid, self._elements(node))
 
-    def _List(self, node: cst.List) -> ir.Expr:
+    def _expr_list(self, node: cst.List) -> ir.Expr:
         nid = self._nid(node)
         return ir.ListExpr(nid, self._elements(node))
 
-    def _Set(self, node: cst.Set) -> ir.Expr:
+    def _expr_set(self, node: cst.Set) -> ir.Expr:
         nid = self._nid(node)
         return ir.SetExpr(nid, self._elements(node))
 
-    def _Dict(self, node: cst.Dict) -> ir.Expr:
+    def _expr_dict(self, node: cst.Dict) -> ir.Expr:
         nid = self._nid(node)
         items: list[tuple[ir.Expr | None, ir.Expr]] = []
         for element in node.elements:
@@ -239,10 +248,10 @@ class ExprLowerer:
             clause = clause.inner_for_in
         return ir.Comp(nid, kind[name], key, element, tuple(generators))
 
-    _ListComp = _SetComp = _DictComp = _GeneratorExp = _comprehension
+    _expr_list_comp = _expr_set_comp = _expr_dict_comp = _expr_generator_exp = _comprehension
 
     # -- operators
-    def _BinaryOperation(self, node: cst.BinaryOperation) -> ir.Expr:
+    def _expr_binary_operation(self, node: cst.BinaryOperation) -> ir.Expr:
         # A loop down the left spine, since ``a + b + … `` of n terms nests n levels deep.
         spine: list[tuple[int, str, Any]] = []
         left: Any = node
@@ -254,11 +263,11 @@ class ExprLowerer:
             result = ir.BinOp(nid, operator, result, self.expr(right))
         return result
 
-    def _UnaryOperation(self, node: cst.UnaryOperation) -> ir.Expr:
+    def _expr_unary_operation(self, node: cst.UnaryOperation) -> ir.Expr:
         nid = self._nid(node)
         return ir.UnaryOp(nid, _UNARY[type(node.operator).__name__], self.expr(node.expression))
 
-    def _BooleanOperation(self, node: cst.BooleanOperation) -> ir.Expr:
+    def _expr_boolean_operation(self, node: cst.BooleanOperation) -> ir.Expr:
         nid = self._nid(node)
         operator = type(node.operator)
         values: list[Any] = []
@@ -272,25 +281,25 @@ class ExprLowerer:
                 values.append(value)
         return ir.BoolOp(nid, "and" if operator.__name__ == "And" else "or", tuple(self.expr(each) for each in values))
 
-    def _Comparison(self, node: cst.Comparison) -> ir.Expr:
+    def _expr_comparison(self, node: cst.Comparison) -> ir.Expr:
         nid = self._nid(node)
         left = self.expr(node.left)
         ops = tuple(_COMPARE[type(target.operator).__name__] for target in node.comparisons)
         return ir.Compare(nid, left, ops, tuple(self.expr(target.comparator) for target in node.comparisons))
 
-    def _IfExp(self, node: cst.IfExp) -> ir.Expr:
+    def _expr_if_exp(self, node: cst.IfExp) -> ir.Expr:
         nid = self._nid(node)
         return ir.IfExp(nid, self.expr(node.test), self.expr(node.body), self.expr(node.orelse))
 
-    def _NamedExpr(self, node: cst.NamedExpr) -> ir.Expr:
+    def _expr_named_expr(self, node: cst.NamedExpr) -> ir.Expr:
         nid = self._nid(node)
         return ir.Walrus(nid, self.expr(node.target), self.expr(node.value))
 
-    def _Await(self, node: cst.Await) -> ir.Expr:
+    def _expr_await(self, node: cst.Await) -> ir.Expr:
         nid = self._nid(node)
         return ir.Await(nid, self.expr(node.expression))
 
-    def _Yield(self, node: cst.Yield) -> ir.Expr:
+    def _expr_yield(self, node: cst.Yield) -> ir.Expr:
         nid = self._nid(node)
         self._yields = True
         value: Any = node.value
@@ -298,7 +307,7 @@ class ExprLowerer:
             return ir.Yield(nid, self.expr(value.item), True)
         return ir.Yield(nid, self.optional(value))
 
-    def _Lambda(self, node: cst.Lambda) -> ir.Expr:
+    def _expr_lambda(self, node: cst.Lambda) -> ir.Expr:
         nid = self._nid(node)
         params = self.params(node.params)
         outer = self._yields
@@ -322,12 +331,8 @@ class ExprLowerer:
 
     def _param(self, node: cst.Param, kind: str) -> ir.Param:
         nid = self._nid(node)
-        annotation: Any = node.annotation
-        lowered = None
-        if annotation is not None:
-            # ``*args: *Ts`` is a starred element rather than an expression.
-            lowered = self.expr(annotation.annotation)
-        return ir.Param(nid, node.name.value, kind, self.optional(node.default), lowered)
+        annotation = self.expr(node.annotation.annotation) if node.annotation is not None else None
+        return ir.Param(nid, node.name.value, kind, self.optional(node.default), annotation)
 
 
 def _add_text(parts: list[str | ir.Expr], text: str) -> None:

@@ -16,7 +16,7 @@ from flowcheck.syntax._model import DefSpan
 if TYPE_CHECKING:
     import libcst as cst
 
-__all__ = ["Lowerer", "StructureMismatch"]
+__all__ = ["Lowerer", "StructureMismatchError"]
 
 _AUGMENTED = {
     "AddAssign": "+", "SubtractAssign": "-", "MultiplyAssign": "*", "DivideAssign": "/", "FloorDivideAssign": "//",
@@ -25,7 +25,7 @@ _AUGMENTED = {
 }  # fmt: skip
 
 
-class StructureMismatch(Exception):
+class StructureMismatchError(Exception):
     """The definitions that the scanner found are not the ones that libcst found."""
 
 
@@ -33,6 +33,7 @@ class Lowerer(ExprLowerer):
     """Lowers statements. ``defs`` are the slice's definitions in source order, as the scanner found them.
 
     ``is_generator`` answers for a definition whose body is not part of the slice; None means that every body is.
+    ``spans`` tells, after the lowering, which of ``defs`` each of libcst's definitions is.
     """
 
     def __init__(
@@ -44,6 +45,8 @@ class Lowerer(ExprLowerer):
         super().__init__(nodes)
         self._defs: Iterator[DefSpan] = iter(defs)
         self._is_generator = is_generator
+        self.spans: dict[Any, DefSpan] = {}
+        self._statements: dict[type, Callable[[Any], Any]] = {}
 
     def module(self, node: cst.Module) -> tuple[ir.Stmt, ...]:
         """A module's statements."""
@@ -54,11 +57,13 @@ class Lowerer(ExprLowerer):
         self._yields = False
         return self._suite(node.body), self._yields
 
-    def _take(self, name: str) -> DefSpan:
+    def _definition(self, node: Any) -> tuple[int, DefSpan]:
+        name = node.name.value
         span = next(self._defs, None)
         if span is None or span.name != name:
-            raise StructureMismatch(f"{name!r} where the scanner found {span.name if span else 'nothing'!r}")
-        return span
+            raise StructureMismatchError(f"{name!r} where the scanner found {span.name if span else 'nothing'!r}")
+        self.spans[node] = span
+        return self._nid(node), span
 
     def _suite(self, node: Any) -> tuple[ir.Stmt, ...]:
         return self._block(node.body) if type(node).__name__ == "IndentedBlock" else self._small(node.body)
@@ -76,83 +81,86 @@ class Lowerer(ExprLowerer):
         return tuple([self._stmt(node) for node in nodes])
 
     def _stmt(self, node: Any) -> ir.Stmt:
-        method = getattr(self, "_stmt_" + type(node).__name__, self._unmodelled)
+        kind = type(node)
+        method = self._statements.get(kind)
+        if method is None:
+            method = self._statements[kind] = self._method("_stmt_", kind)
         result: ir.Stmt = method(node)
         return result
 
     # -- simple statements
-    def _stmt_Expr(self, node: cst.Expr) -> ir.Stmt:
+    def _stmt_expr(self, node: cst.Expr) -> ir.Stmt:
         nid = self._nid(node)
         return ir.ExprStmt(nid, self.expr(node.value))
 
-    def _stmt_Assign(self, node: cst.Assign) -> ir.Stmt:
+    def _stmt_assign(self, node: cst.Assign) -> ir.Stmt:
         nid = self._nid(node)
         targets = tuple(self.expr(target.target) for target in node.targets)
         return ir.Assign(nid, targets, self.expr(node.value))
 
-    def _stmt_AnnAssign(self, node: cst.AnnAssign) -> ir.Stmt:
+    def _stmt_ann_assign(self, node: cst.AnnAssign) -> ir.Stmt:
         nid = self._nid(node)
         target, annotation = self.expr(node.target), self.expr(node.annotation.annotation)
         return ir.AnnAssign(nid, target, annotation, self.optional(node.value))
 
-    def _stmt_AugAssign(self, node: cst.AugAssign) -> ir.Stmt:
+    def _stmt_aug_assign(self, node: cst.AugAssign) -> ir.Stmt:
         nid = self._nid(node)
         return ir.AugAssign(
             nid, self.expr(node.target), _AUGMENTED[type(node.operator).__name__], self.expr(node.value)
         )
 
-    def _stmt_TypeAlias(self, node: cst.TypeAlias) -> ir.Stmt:
+    def _stmt_type_alias(self, node: cst.TypeAlias) -> ir.Stmt:
         nid = self._nid(node)
         target = self.expr(node.name)
         # The value is evaluated when somebody asks for ``__value__``, which nobody does on the way of a tensor.
         return ir.Assign(nid, (target,), ir.Opaque(self._nid(node.value), "type alias"))
 
-    def _stmt_Return(self, node: cst.Return) -> ir.Stmt:
+    def _stmt_return(self, node: cst.Return) -> ir.Stmt:
         nid = self._nid(node)
         return ir.Return(nid, self.optional(node.value))
 
-    def _stmt_Pass(self, node: cst.Pass) -> ir.Stmt:
+    def _stmt_pass(self, node: cst.Pass) -> ir.Stmt:
         return ir.Pass(self._nid(node))
 
-    def _stmt_Break(self, node: cst.Break) -> ir.Stmt:
+    def _stmt_break(self, node: cst.Break) -> ir.Stmt:
         return ir.Break(self._nid(node))
 
-    def _stmt_Continue(self, node: cst.Continue) -> ir.Stmt:
+    def _stmt_continue(self, node: cst.Continue) -> ir.Stmt:
         return ir.Continue(self._nid(node))
 
-    def _stmt_Raise(self, node: cst.Raise) -> ir.Stmt:
+    def _stmt_raise(self, node: cst.Raise) -> ir.Stmt:
         nid = self._nid(node)
         cause = node.cause.item if node.cause is not None else None
         return ir.Raise(nid, self.optional(node.exc), self.optional(cause))
 
-    def _stmt_Assert(self, node: cst.Assert) -> ir.Stmt:
+    def _stmt_assert(self, node: cst.Assert) -> ir.Stmt:
         nid = self._nid(node)
         return ir.Assert(nid, self.expr(node.test), self.optional(node.msg))
 
-    def _stmt_Global(self, node: cst.Global) -> ir.Stmt:
+    def _stmt_global(self, node: cst.Global) -> ir.Stmt:
         return ir.Global(self._nid(node), tuple(item.name.value for item in node.names))
 
-    def _stmt_Nonlocal(self, node: cst.Nonlocal) -> ir.Stmt:
+    def _stmt_nonlocal(self, node: cst.Nonlocal) -> ir.Stmt:
         return ir.Nonlocal(self._nid(node), tuple(item.name.value for item in node.names))
 
-    def _stmt_Del(self, node: cst.Del) -> ir.Stmt:
+    def _stmt_del(self, node: cst.Del) -> ir.Stmt:
         nid = self._nid(node)
         target: Any = node.target
         if type(target).__name__ == "Tuple" and not target.lpar:
             return ir.Delete(nid, self._elements(target))
         return ir.Delete(nid, (self.expr(target),))
 
-    def _stmt_Import(self, node: cst.Import) -> ir.Stmt:
+    def _stmt_import(self, node: cst.Import) -> ir.Stmt:
         return ir.Import(self._nid(node), _aliases(node.names))
 
-    def _stmt_ImportFrom(self, node: cst.ImportFrom) -> ir.Stmt:
+    def _stmt_import_from(self, node: cst.ImportFrom) -> ir.Stmt:
         names: Any = node.names
         module = _dotted(node.module) if node.module is not None else ""
         aliases = (("*", None),) if type(names).__name__ == "ImportStar" else _aliases(names)
         return ir.ImportFrom(self._nid(node), module, len(node.relative), aliases)
 
     # -- compound statements
-    def _stmt_If(self, node: cst.If) -> ir.Stmt:
+    def _stmt_if(self, node: cst.If) -> ir.Stmt:
         # A loop over ``elif``, since a chain of n of them nests n levels deep.
         arms: list[tuple[int, ir.Expr, tuple[ir.Stmt, ...]]] = []
         orelse: tuple[ir.Stmt, ...] = ()
@@ -173,17 +181,17 @@ class Lowerer(ExprLowerer):
     def _otherwise(self, node: cst.Else | None) -> tuple[ir.Stmt, ...]:
         return () if node is None else self._suite(node.body)
 
-    def _stmt_For(self, node: cst.For) -> ir.Stmt:
+    def _stmt_for(self, node: cst.For) -> ir.Stmt:
         nid = self._nid(node)
         target, iterable = self.expr(node.target), self.expr(node.iter)
         body, orelse = self._suite(node.body), self._otherwise(node.orelse)
         return ir.For(nid, target, iterable, body, orelse, node.asynchronous is not None)
 
-    def _stmt_While(self, node: cst.While) -> ir.Stmt:
+    def _stmt_while(self, node: cst.While) -> ir.Stmt:
         nid = self._nid(node)
         return ir.While(nid, self.expr(node.test), self._suite(node.body), self._otherwise(node.orelse))
 
-    def _stmt_Try(self, node: Any) -> ir.Stmt:
+    def _stmt_try(self, node: Any) -> ir.Stmt:
         nid = self._nid(node)
         body = self._suite(node.body)
         handlers = []
@@ -195,9 +203,9 @@ class Lowerer(ExprLowerer):
         final = self._suite(node.finalbody.body) if node.finalbody is not None else ()
         return ir.Try(nid, body, tuple(handlers), orelse, final, type(node).__name__ == "TryStar")
 
-    _stmt_TryStar = _stmt_Try
+    _stmt_try_star = _stmt_try
 
-    def _stmt_With(self, node: cst.With) -> ir.Stmt:
+    def _stmt_with(self, node: cst.With) -> ir.Stmt:
         nid = self._nid(node)
         items = []
         for item in node.items:
@@ -206,9 +214,8 @@ class Lowerer(ExprLowerer):
             items.append(ir.WithItem(number, self.expr(item.item), target))
         return ir.With(nid, tuple(items), self._suite(node.body), node.asynchronous is not None)
 
-    def _stmt_FunctionDef(self, node: cst.FunctionDef) -> ir.Stmt:
-        nid = self._nid(node)
-        span = self._take(node.name.value)
+    def _stmt_function_def(self, node: cst.FunctionDef) -> ir.Stmt:
+        nid, span = self._definition(node)
         decorators = tuple(self.expr(decorator.decorator) for decorator in node.decorators)
         params = self.params(node.params)
         returns = self.expr(node.returns.annotation) if node.returns is not None else None
@@ -224,16 +231,15 @@ class Lowerer(ExprLowerer):
             span.line, span.end_line, span.qualname,
         )  # fmt: skip
 
-    def _stmt_ClassDef(self, node: cst.ClassDef) -> ir.Stmt:
-        nid = self._nid(node)
-        span = self._take(node.name.value)
+    def _stmt_class_def(self, node: cst.ClassDef) -> ir.Stmt:
+        nid, span = self._definition(node)
         decorators = tuple(self.expr(decorator.decorator) for decorator in node.decorators)
         bases = self.args((*node.bases, *node.keywords))
         body = self._suite(node.body)
         return ir.ClassDef(nid, node.name.value, bases, decorators, body, span.line, span.end_line, span.qualname)
 
     # -- match
-    def _stmt_Match(self, node: cst.Match) -> ir.Stmt:
+    def _stmt_match(self, node: cst.Match) -> ir.Stmt:
         nid = self._nid(node)
         subject = self.expr(node.subject)
         cases = []

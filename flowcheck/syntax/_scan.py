@@ -10,15 +10,19 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
+import msgspec
+
+from flowcheck.syntax._bounds import SHALLOW_LENGTH
 from flowcheck.syntax._model import DefSpan
 from flowcheck.syntax._strings import string_end
 
-__all__ = ["line_starts", "scan"]
+__all__ = ["Structure", "line_starts", "mask", "scan", "unterminated_string"]
 
 _TOKEN = re.compile(r"\n[ \t\f]*|#[^\n]*|[\"'()\[\]{}]|\\\n")
 _HEADER_TOKEN = re.compile(r"\n[ \t\f]*|#[^\n]*|[\"'()\[\]{}:]|\\\n|\blambda\b")
 _DEFINITION = re.compile(r"(?:async(?:[ \t\f]|\\\n)+)?(def|class)(?:[ \t\f]|\\\n)+(\w+)")
 _INDENT = re.compile(r"[ \t\f]*")
+_VISIBLE = re.compile(r"[^\n]")
 _SPACE = " \t\f\n\\"
 
 
@@ -30,6 +34,23 @@ def line_starts(text: str) -> list[int]:
         starts.append(position + 1)
         position = text.find("\n", position + 1)
     return starts
+
+
+class Structure(msgspec.Struct, frozen=True, array_like=True):
+    """What one pass finds: the definitions in source order, and where the long logical lines start and end.
+
+    Only a long line can nest so deep that it must not be given to libcst unseen; see ``_bounds``.
+    """
+
+    spans: tuple[DefSpan, ...]
+    long_lines: tuple[tuple[int, int], ...]
+
+    def inside(self, index: int) -> tuple[DefSpan, ...]:
+        """The definitions inside the one at ``index``."""
+        last = index + 1
+        while last < len(self.spans) and self.spans[last].start < self.spans[index].end:
+            last += 1
+        return self.spans[index + 1 : last]
 
 
 class _Open:
@@ -50,9 +71,10 @@ class _Open:
         self.header_end = self.end = start
 
 
-def scan(text: str, starts: list[int] | None = None) -> tuple[DefSpan, ...]:
-    """The definitions of ``text`` in source order. ``text`` has "\\n" line ends; ``starts`` are its line starts."""
+def scan(text: str) -> Structure:
+    """The structure of ``text``, which has "\\n" line ends. It never fails: see the module's first lines."""
     found: list[_Open] = []
+    long_lines: list[tuple[int, int]] = []
     stack: list[int] = []
     depth = 0
     code_end = 0  # where the last logical line ended, its comment not counted
@@ -103,6 +125,8 @@ def scan(text: str, starts: list[int] | None = None) -> tuple[DefSpan, ...]:
             if not fresh:
                 code_end = at
                 fresh = True
+                if at - line_at > SHALLOW_LENGTH:
+                    long_lines.append((line_at, at))
             line_at = at + 1
         elif char in "\"'":
             position = string_end(text, at)
@@ -114,11 +138,15 @@ def scan(text: str, starts: list[int] | None = None) -> tuple[DefSpan, ...]:
         elif char == "#" and not fresh and not depth:
             code_end = at
             fresh = True  # only white space follows on this line
+            if at - line_at > SHALLOW_LENGTH:
+                long_lines.append((line_at, at))
     if not fresh:
         code_end = length
+        if length - line_at > SHALLOW_LENGTH:
+            long_lines.append((line_at, length))
     for index in stack:
         found[index].end = code_end
-    return _finished(text, found, line_starts(text) if starts is None else starts)
+    return Structure(_finished(text, found), tuple(long_lines))
 
 
 def _column(text: str, start: int, end: int) -> int:
@@ -157,7 +185,8 @@ def _header_end(text: str, position: int) -> int:
             lambdas -= 1
 
 
-def _finished(text: str, found: list[_Open], starts: list[int]) -> tuple[DefSpan, ...]:
+def _finished(text: str, found: list[_Open]) -> tuple[DefSpan, ...]:
+    starts = line_starts(text)
     spans = []
     for entry in found:
         end = max(entry.end, entry.header_end)
@@ -180,3 +209,40 @@ def _finished(text: str, found: list[_Open], starts: list[int]) -> tuple[DefSpan
             )
         )
     return tuple(spans)
+
+
+def mask(text: str) -> str:
+    """``text`` with blanks for what strings and comments hold: offsets, quotes, line ends and all code are kept."""
+    pieces: list[str] = []
+    done = position = 0
+    while True:
+        token = _TOKEN.search(text, position)
+        if token is None:
+            break
+        at, position = token.span()
+        if text[at] in "\"'":
+            position = string_end(text, at)
+        elif text[at] != "#":
+            continue
+        content = text[at + 1 : position - 1] if text[at] != "#" else text[at:position]
+        start = at + 1 if text[at] != "#" else at
+        blank = " " * len(content) if "\n" not in content else _VISIBLE.sub(" ", content)
+        pieces += (text[done:start], blank)
+        done = start + len(content)
+    pieces.append(text[done:])
+    return "".join(pieces)
+
+
+def unterminated_string(text: str) -> int | None:
+    """The offset of the first string that nothing ends, None where every string ends."""
+    position = 0
+    while True:
+        token = _TOKEN.search(text, position)
+        if token is None:
+            return None
+        at, position = token.span()
+        if text[at] in "\"'":
+            position = string_end(text, at)
+            mark = text[at] * 3 if text.startswith(text[at] * 3, at) else text[at]
+            if position < at + 2 * len(mark) or not text.endswith(mark, at, position):
+                return at

@@ -184,7 +184,7 @@ class Comp(Node, tag=22):
 
 
 class FString(Node, tag=23):
-    """An f-string: strings and expressions in order. ``plain`` is False where a part has a format spec or conversion."""
+    """An f-string: strings and expressions in order. ``plain``: no part has a format spec or conversion."""
 
     parts: tuple[Union[str, Expr], ...]
     plain: bool = True
@@ -334,7 +334,7 @@ class Import(Node, tag=48):
 
 
 class ImportFrom(Node, tag=49):
-    """``from ..m import a as b``: module "m" ("" for ``from . import``), level 2, names (("a", "b"),); "*" is a name."""
+    """``from ..m import a as b``: module "m" ("" for ``from . import``), level 2, names (("a", "b"),); "*" too."""
 
     module: str
     level: int
@@ -386,7 +386,7 @@ class Pattern(Node, tag=52):
     expr: Expr | None = None
     name: str | None = None
     children: tuple[Pattern, ...] = ()
-    keys: tuple[Union[str, None, Expr], ...] = ()
+    keys: tuple[Union[str, Expr, None], ...] = ()
 
 
 class Case(Node, tag=53):

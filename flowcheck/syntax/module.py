@@ -1,15 +1,32 @@
-"""One module of the tree: its statements at once, each function's statements on demand."""
+"""One module of the tree: its statements at once, each function's statements and all positions on demand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
-from flowcheck.syntax import ir
+from flowcheck.syntax import _cache, ir
 from flowcheck.syntax._model import DefSpan, SyntaxProblem
-from flowcheck.syntax._parse import lower_body, lower_module
-from flowcheck.syntax._scan import scan
+from flowcheck.syntax._parse import BodySlice, ModuleSlice
+from flowcheck.syntax._positions import definition_span
+from flowcheck.syntax._source import SourceFile
 
-__all__ = ["ModuleSyntax"]
+__all__ = ["ModuleSyntax", "SyntaxStats"]
+
+
+class SyntaxStats:
+    """What a run has cost so far; a definition is counted as parsed when libcst had to read it."""
+
+    def __init__(self) -> None:
+        self.definitions_indexed = 0
+        self.files_indexed = 0
+        self.definitions_parsed = 0
+        self.bytes_parsed = 0
+
+    def parsed(self, source: str) -> None:
+        """Count one slice that libcst has read."""
+        self.definitions_parsed += 1
+        self.bytes_parsed += len(source.encode("utf-8", "surrogatepass"))
 
 
 class ModuleSyntax:
@@ -19,45 +36,114 @@ class ModuleSyntax:
     has ``body=None``.
     """
 
-    def __init__(self, path: str, name: str, text: str, report: Callable[[SyntaxProblem], None]) -> None:
+    def __init__(
+        self, source: SourceFile, name: str, stats: SyntaxStats, report: Callable[[SyntaxProblem], None]
+    ) -> None:
         """Raises SyntaxProblem where the top level cannot be parsed; a body that cannot goes to ``report``."""
-        self.path = path
+        self.path = source.path
         self.name = name
-        self.is_package = path.rpartition("/")[2] == "__init__.py"
-        self.text = text
-        self.spans = scan(text)
+        self.is_package = source.path.rpartition("/")[2] == "__init__.py"
+        self._source = source
+        self._stats = stats
         self._report = report
-        self._by_line = {span.line: index for index, span in enumerate(self.spans)}
-        self._bodies: dict[int, tuple[ir.Stmt, ...]] = {}
-        self._generators: dict[int, bool] = {}
-        self.body = lower_module(path, text, self.spans, self._is_generator)[0]
+        self._bodies: dict[int, _cache.Body] = {}
+        self._positions: dict[int, list[ir.Span]] = {}
+        self.body = self._lowered_module()
+
+    @property
+    def text(self) -> str:
+        """The whole file, decoded, with "\\n" line ends and without a byte order mark."""
+        return self._source.text
+
+    @property
+    def definitions(self) -> tuple[DefSpan, ...]:
+        """Every definition of the file in source order."""
+        return self._source.structure.spans
 
     def body_of(self, fn: ir.FunctionDef) -> tuple[ir.Stmt, ...]:
         """The statements of a function of this module. One that cannot be parsed is a single :class:`ir.Opaque`."""
         if fn.body is not None:
             return fn.body
-        return self._body_at(self._by_line[fn.line])
+        return self._body_at(self._index_of(fn)).statements
 
     def def_source(self, fn: ir.FunctionDef) -> str:
         """The text of a definition from its ``def`` or ``async`` on, without decorators."""
-        span = self.spans[self._by_line[fn.line]]
+        span = self.definitions[self._index_of(fn)]
         return self.text[span.start : span.end]
 
-    def _body_at(self, index: int) -> tuple[ir.Stmt, ...]:
+    def span(self, owner: ir.FunctionDef | None, nid: int) -> ir.Span:
+        """The position of the node ``nid`` of the slice that ``owner`` names: a function's body, or the top level.
+
+        ``owner`` is a function whose own ``body`` is None; nodes of a function nested in it belong to the same slice.
+        Raises IndexError for a number that no node of the slice has.
+        """
+        key = -1 if owner is None else self._index_of(owner)
+        spans = self._positions.get(key)
+        if spans is None:
+            spans = self._positions[key] = self._spans(key)
+        if nid < 0:
+            raise IndexError(nid)
+        return spans[nid]
+
+    def _spans(self, key: int) -> list[ir.Span]:
+        if key < 0:
+            return self._module_slice().spans()
+        try:
+            return BodySlice(self.path, self.text, self._source.structure, key).spans()
+        except SyntaxProblem:  # reported when the body was asked for: its one node is the whole definition
+            return [definition_span(self.definitions[key], self._source.starts)]
+
+    @cached_property
+    def _by_line(self) -> dict[int, int]:
+        return {span.line: index for index, span in enumerate(self.definitions)}
+
+    def _index_of(self, fn: ir.FunctionDef) -> int:
+        index = self._by_line.get(fn.line)
+        if index is None or self.definitions[index].qualname != fn.qualname:
+            raise LookupError(f"{fn.qualname} at line {fn.line} is no function of {self.path}")
+        return index
+
+    def _module_slice(self) -> ModuleSlice:
+        return ModuleSlice(self.path, self.text, self._source.structure, self._is_generator)
+
+    def _lowered_module(self) -> tuple[ir.Stmt, ...]:
+        cached = self._source.entry.module
+        body = _cache.decode_module(cached) if cached is not None else None
+        if body is None:
+            piece = self._module_slice()
+            body, _ = piece.lower()
+            self._stats.parsed(piece.source)
+            if self._source.is_cached:
+                self._source.entry.module = _cache.encode(body)
+                self._source.changed()
+        return body
+
+    def _body_at(self, index: int) -> _cache.Body:
         body = self._bodies.get(index)
         if body is None:
-            try:
-                body, generator, _ = lower_body(self.path, self.text, self.spans, index)
-            except SyntaxProblem as problem:
-                self._report(problem)
-                body, generator = (ir.Opaque(0, f"cannot be parsed: {problem.reason}"),), False
+            cached = self._source.entry.bodies.get(index)
+            body = _cache.decode_body(cached) if cached is not None else None
+            if body is None:
+                body = self._parsed_body(index)
             self._bodies[index] = body
-            self._generators[index] = generator
+        return body
+
+    def _parsed_body(self, index: int) -> _cache.Body:
+        try:
+            piece = BodySlice(self.path, self.text, self._source.structure, index)
+            body = _cache.Body(*piece.lower())
+        except SyntaxProblem as problem:
+            self._report(problem)
+            return _cache.Body((ir.Opaque(0, f"cannot be parsed: {problem.reason}"),), False)
+        self._stats.parsed(piece.source)
+        if self._source.is_cached:
+            encoded = _cache.encode(body)
+            if encoded is not None:
+                self._source.entry.bodies[index] = encoded
+                self._source.changed()
         return body
 
     def _is_generator(self, span: DefSpan) -> bool:
         if "yield" not in self.text[span.header_end : span.end]:
             return False
-        index = self._by_line[span.line]
-        self._body_at(index)
-        return self._generators[index]
+        return self._body_at(self._by_line[span.line]).is_generator

@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from types import TracebackType
 
-from flowcheck.syntax._decode import decode
+from flowcheck.syntax._cache import SyntaxCache
 from flowcheck.syntax._model import SyntaxProblem
-from flowcheck.syntax.module import ModuleSyntax
+from flowcheck.syntax._source import SourceFile, Tree
+from flowcheck.syntax.module import ModuleSyntax, SyntaxStats
 
-__all__ = ["SyntaxStore", "Tree"]
-
-
-class Tree(Protocol):
-    """What this room asks of a source tree. Paths are relative to it, with "/"."""
-
-    def paths(self) -> tuple[str, ...]: ...
-    def read(self, path: str) -> bytes: ...
-    def file_digest(self, path: str) -> str: ...
-    def module_name(self, path: str) -> str: ...
-    def path_of(self, module: str) -> str | None: ...
-
-
-@dataclass
-class SyntaxStats:
-    """What a run has cost so far; sizes in bytes."""
-
-    definitions_indexed: int = 0
-    definitions_parsed: int = 0
-    bytes_parsed: int = 0
-    files_indexed: int = 0
+__all__ = ["SyntaxStore"]
 
 
 class SyntaxStore:
-    """Modules by path; ``problems`` lists each file or definition that could not be parsed, once."""
+    """Modules by path, and the name index.
 
-    def __init__(self, tree: Tree) -> None:
+    ``problems`` lists each file and definition that could not be parsed, once, as (path, one line that starts with
+    ``path:line``). Leave it as a context manager, or call :meth:`save`, to write the cache.
+    """
+
+    def __init__(self, tree: Tree, cache: SyntaxCache | None = None) -> None:
         self.tree = tree
         self.stats = SyntaxStats()
         self.problems: list[tuple[str, str]] = []
+        self._cache = cache
+        self._sources: dict[str, SourceFile] = {}
         self._modules: dict[str, ModuleSyntax | SyntaxProblem] = {}
 
     def module(self, path: str) -> ModuleSyntax:
@@ -46,18 +32,44 @@ class SyntaxStore:
         module = self._modules.get(path)
         if module is None:
             try:
-                module = ModuleSyntax(
-                    path, self.tree.module_name(path), decode(path, self.tree.read(path)), self._report
-                )
+                module = ModuleSyntax(self.source(path), self.tree.module_name(path), self.stats, self.report)
             except SyntaxProblem as problem:
-                self._report(problem)
+                self.report(problem)
                 module = problem
             self._modules[path] = module
         if isinstance(module, SyntaxProblem):
             raise module
         return module
 
-    def _report(self, problem: SyntaxProblem) -> None:
+    def try_module(self, path: str) -> ModuleSyntax | None:
+        """The module at ``path``; None where it cannot be parsed, which ``problems`` then tells."""
+        try:
+            return self.module(path)
+        except SyntaxProblem:
+            return None
+
+    def source(self, path: str) -> SourceFile:
+        """The file at ``path``, read when something of it is asked for."""
+        source = self._sources.get(path)
+        if source is None:
+            source = self._sources[path] = SourceFile(self.tree, path, self._cache)
+        return source
+
+    def report(self, problem: SyntaxProblem) -> None:
+        """Take note of a problem, once."""
         entry = (problem.path, str(problem))
         if entry not in self.problems:
             self.problems.append(entry)
+
+    def save(self) -> None:
+        """Write what this run has learned to the cache. Never fails."""
+        for source in self._sources.values():
+            source.save()
+
+    def __enter__(self) -> SyntaxStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.save()
