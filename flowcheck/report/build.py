@@ -123,7 +123,7 @@ def _flow(flow: known.Flow, verdict: found.Verdict | None, rules: tuple[str, ...
         condition=plain(flow.condition),
         mode="|".join(_members(judged)) or "unknown",
         verdict=verdict.value if verdict else None,
-        evidence=_evidence(_primary(judged).evidence if judged else flow.chain),
+        evidence=_evidence(_flow_chain(flow)),
         asked=_members(flow.asked),
         reached=_members(flow.reached),
         consumed=flow.consumed,
@@ -173,8 +173,10 @@ def _sites(flow: known.Flow) -> list[model.Location]:
     return [_location(place) for place in places] or [_location(flow.call)]
 
 
-def _primary(modes: tuple[known.Mode, ...]) -> known.Mode:
-    return min(modes, key=_goodness)
+def _flow_chain(flow: known.Flow) -> tuple[known.Step, ...]:
+    """How the mode gets there: what reached; for a graph, what the batch asks and then what was recorded."""
+    ways = (flow.reached,) if flow.path is known.Path.EAGER else (flow.asked, flow.reached)
+    return tuple(step for modes in ways if modes for step in min(modes, key=_goodness).evidence) or flow.chain
 
 
 def _goodness(mode: known.Mode) -> int:

@@ -35,7 +35,9 @@ PathName = Literal["eager", "decode_graph", "prefill_graph"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, json_schema_serialization_defaults_required=True
+    )
 
 
 class Location(_Part):

@@ -1,0 +1,75 @@
+"""The typer application: which commands there are, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from flowcheck import __version__
+from flowcheck.cli import rules, scan, schema
+from flowcheck.cli.errors import exit_code_of
+
+__all__ = ["app", "main"]
+
+
+class Commands(TyperGroup):
+    """A group whose failures end in one line and a documented exit code, never in a traceback."""
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command and leave the process with its exit code."""
+        _tolerate_narrow_encodings()
+        try:
+            code = super().main(*args, **{**extra, "standalone_mode": False})
+            sys.stdout.flush()
+        except BaseException as error:
+            if isinstance(error, SystemExit):
+                raise
+            code = exit_code_of(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="flowcheck",
+    help="Proves that EAGLE-3 hidden states are wired right in an SGLang source tree, without running it.",
+    epilog="Exit codes: 0 nothing at or above --fail-on; 1 findings; 2 bad usage or unreadable input; 3 a bug.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("scan")(scan.scan)
+app.command("rules")(rules.rules)
+app.command("explain")(rules.explain)
+app.command("schema")(schema.schema)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"flowcheck {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _flowcheck(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _tolerate_narrow_encodings() -> None:
+    """What a terminal cannot show becomes a question mark instead of an exception."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def main() -> None:
+    """The console script."""
+    app(prog_name="flowcheck")

@@ -1,0 +1,128 @@
+"""The scan without its command line: source, facts, findings, report. Commands call this; tests replace its parts."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+import tokenize
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from flowcheck import __version__
+from flowcheck.cli.errors import InputError
+from flowcheck.cli.settings import Value
+
+if TYPE_CHECKING:
+    from flowcheck.checks.rules import RuleBook
+    from flowcheck.checks.run import Selection
+    from flowcheck.flow.facts import Facts
+    from flowcheck.report.model import Report
+    from flowcheck.source import Tree
+
+__all__ = ["Request", "pick", "run"]
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a user asked of one scan."""
+
+    source: str
+    algorithm: str = "EAGLE3"
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    package_root: str | None = None
+    include_all: bool = False
+    jobs: int | None = None
+    cache: bool = True
+    offline: bool = False
+
+
+def pick(rules: RuleBook, select: Sequence[str], ignore: Sequence[str]) -> Selection:
+    """The rules that --select and --ignore leave."""
+    from flowcheck.checks.rules import RuleError
+    from flowcheck.checks.run import selection
+
+    try:
+        return selection(rules, select, ignore)
+    except RuleError as error:
+        raise InputError(str(error)) from None
+
+
+def run(request: Request, rules: RuleBook, selected: Selection, progress: Progress | None) -> Report:
+    """Scan a tree and report."""
+    from flowcheck.checks.run import run_checks
+    from flowcheck.report.build import SourceInfo, Timing, build_report
+    from flowcheck.source import SourceError
+
+    wall, cpu = time.perf_counter(), _cpu_seconds()
+    try:
+        with _opened(request, progress) as tree:
+            facts = _facts(tree, request, progress)
+            return build_report(
+                facts,
+                run_checks(facts, rules),
+                rules=rules,
+                selected=selected,
+                source=SourceInfo(
+                    kind=tree.kind,
+                    label=tree.label,
+                    root=tree.root,
+                    package=tree.package,
+                    version=tree.version,
+                    digest=tree.digest,
+                    warnings=tuple(sorted(f"{warning.path}: {warning.text}" for warning in tree.warnings)),
+                ),
+                algorithm=request.algorithm,
+                version=__version__,
+                timing=Timing(time.perf_counter() - wall, _cpu_seconds() - cpu, cached=request.cache),
+                read_text=lambda path: _text(tree, path),
+            )
+    except SourceError as error:
+        raise InputError(str(error)) from None
+
+
+def _opened(request: Request, progress: Progress | None) -> Tree:
+    from flowcheck.source import open_source
+
+    return open_source(
+        request.source,
+        package_root=request.package_root,
+        include_all=request.include_all,
+        offline=request.offline,
+        progress=progress,
+    )
+
+
+def _facts(tree: Tree, request: Request, progress: Progress | None) -> Facts:
+    from flowcheck.flow import Scenario, analyse
+    from flowcheck.source import cache_root
+
+    return analyse(
+        tree,
+        Scenario(algorithm=request.algorithm, settings=dict(request.settings)),
+        cache_dir=cache_root() if request.cache else None,
+        jobs=request.jobs,
+        progress=progress,
+    )
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of the children that it waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def _text(tree: Tree, path: str) -> str | None:
+    """The text of a file as Python decodes it; what cannot be decoded is marked, so that lines keep their numbers."""
+    try:
+        data = tree.read(path)
+    except KeyError:
+        return None
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError:
+        encoding = "utf-8-sig"
+    return data.decode(encoding, "replace")

@@ -1,0 +1,137 @@
+"""``flowcheck scan``: is the wiring of this tree right?"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from flowcheck.cli.errors import Exit, InputError
+from flowcheck.cli.output import Color, check_writable, print_lines, progress, warn, write_file
+from flowcheck.cli.rules import RulesDir, read_rules
+from flowcheck.cli.settings import parse_settings
+
+if TYPE_CHECKING:
+    from flowcheck.report.model import Report
+
+__all__ = ["FailOn", "Format", "scan"]
+
+
+class FailOn(str, Enum):
+    """The lightest finding that makes the exit code 1."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NEVER = "never"
+
+
+class Format(str, Enum):
+    """How the report is written."""
+
+    TERMINAL = "terminal"
+    JSON = "json"
+
+
+Many = Optional[list[str]]  # noqa: UP045 - typer reads these at run time
+
+
+def scan(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            show_default=False,
+            help="A checkout, a package folder, site-packages, a wheel or sdist, sglang==X.Y.Z, or REPO@REV.",
+        ),
+    ],
+    algorithm: Annotated[
+        str, typer.Option(metavar="NAME", help="The speculative algorithm of the deployment.")
+    ] = "EAGLE3",
+    settings: Annotated[
+        Many,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Fix a server argument; what is not fixed is free. Repeatable."
+        ),
+    ] = None,
+    select: Annotated[
+        Many, typer.Option(metavar="RULES", help="Show only these rules: ids or prefixes, with commas. Repeatable.")
+    ] = None,
+    ignore: Annotated[Many, typer.Option(metavar="RULES", help="Leave these rules out. Repeatable.")] = None,
+    fail_on: Annotated[FailOn, typer.Option(help="The lightest finding that makes the exit code 1.")] = FailOn.ERROR,
+    format_: Annotated[Format, typer.Option("--format", help="How the report is written.")] = Format.TERMINAL,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file; - is stdout."),
+    ] = None,
+    package_root: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="FOLDER", help="The package inside SOURCE, where there are several."),
+    ] = None,
+    include_all: Annotated[bool, typer.Option("--all", help="Read tests, benchmarks and examples too.")] = False,
+    rules_dir: RulesDir = None,
+    jobs: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--jobs", "-j", min=1, metavar="N", help="Parse in N processes."),
+    ] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Parse everything anew and keep nothing.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Fetch nothing.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the findings and the last line alone.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Add idle and unused forwards, and every chain in full.")
+    ] = False,
+    color: Annotated[Color, typer.Option("--color", help="When to use colour.")] = Color.AUTO,
+) -> None:
+    """Read an SGLang tree and say which mode every target forward captures."""
+    from flowcheck.cli.engine import Request, pick, run
+
+    if quiet and verbose:
+        raise InputError("--quiet and --verbose exclude each other")
+    target = None if output is None or str(output) == "-" else output
+    if target is not None:
+        check_writable(target)
+    request = Request(
+        source=source,
+        algorithm=algorithm,
+        settings=parse_settings(settings or ()),
+        package_root=package_root,
+        include_all=include_all,
+        jobs=jobs,
+        cache=not no_cache,
+        offline=offline,
+    )
+    rules = read_rules(rules_dir)
+    selected = pick(rules, select or (), ignore or ())
+    with progress(enabled=not quiet) as say:
+        report = run(request, rules, selected, say)
+    _write(report, format_, target, color, quiet=quiet, verbose=verbose)
+    warn(report.source.warnings)
+    if _fails(report, fail_on):
+        raise typer.Exit(Exit.FINDINGS)
+
+
+def _write(report: Report, format_: Format, target: Path | None, color: Color, *, quiet: bool, verbose: bool) -> None:
+    if format_ is Format.JSON:
+        from flowcheck.report.json_writer import to_json
+
+        text = to_json(report)
+        if target is None:
+            typer.echo(text, nl=False)
+        else:
+            write_file(target, text)
+        return
+    from flowcheck.report.terminal import page
+
+    if target is None:
+        print_lines(lambda width: page(report, width, quiet=quiet, verbose=verbose), color)
+    else:
+        lines = page(report, 80, quiet=quiet, verbose=verbose)
+        write_file(target, "".join(f"{line.plain}\n" for line in lines))
+
+
+def _fails(report: Report, fail_on: FailOn) -> bool:
+    found = report.summary.findings
+    if fail_on is FailOn.NEVER:
+        return False
+    return found.error > 0 or (fail_on is FailOn.WARNING and found.warning > 0)

@@ -1,0 +1,82 @@
+"""The whole page, from top to bottom: source and scenario, flows, findings, assumptions, one line that sums up."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from flowcheck.report.model import Assumption, Flow, Report, Stats
+from flowcheck.report.terminal.findings import chain_lines, finding_lines
+from flowcheck.report.terminal.flows import flow_lines
+from flowcheck.report.terminal.text import VERDICT_STYLE, counted, labelled, spoken_path, wrapped
+
+__all__ = ["page"]
+
+
+def page(report: Report, width: int, *, quiet: bool = False, verbose: bool = False) -> list[Text]:
+    """The lines of the page. ``quiet`` leaves the findings and the last line."""
+    blocks: list[list[Text]] = []
+    if not quiet:
+        blocks += [_header(report, width), flow_lines(report, width, verbose=verbose)]
+        if verbose:
+            blocks += [_chain(flow, width) for flow in report.flows if flow.evidence]
+    blocks += [finding_lines(finding, width, verbose=verbose) for finding in report.findings]
+    if not quiet:
+        blocks.append(_assumptions(report.assumptions, width, verbose=verbose))
+    blocks.append(_summary(report, width))
+    lines: list[Text] = []
+    for block in blocks:
+        if lines and block:
+            lines.append(Text())
+        lines += block
+    return lines
+
+
+def _header(report: Report, width: int) -> list[Text]:
+    source, scenario = report.source, report.scenario
+    title = Text.assemble((source.label, "bold"), f"  {source.kind}")
+    cost = Text(_cost(report.stats), style="dim")
+    gap = width - title.cell_len - cost.cell_len
+    lines = [Text.assemble(title, " " * gap, cost)] if gap >= 2 else [*wrapped(title, width), *wrapped(cost, width)]
+    version = f"  version {source.version}" if source.version and source.version not in source.label else ""
+    settings = "".join(f"  {key}={value}" for key, value in scenario.settings.items())
+    rows = [("package", f"{source.root or '.'}{version}"), ("run", f"{scenario.algorithm}{settings}")]
+    return lines + labelled(rows, width, indent=0)
+
+
+def _cost(stats: Stats) -> str:
+    cache = {"cold": "cache cold", "warm": "cache warm", "off": "no cache"}[stats.cache]
+    return f"{stats.wall_seconds:.1f} s, {cache}"
+
+
+def _chain(flow: Flow, width: int) -> list[Text]:
+    head = Text.assemble(
+        (f"{flow.phase} {spoken_path(flow.path)}", "bold"),
+        f"  {flow.worker}  {flow.mode}  ",
+        (flow.verdict or "no question", VERDICT_STYLE[flow.verdict]),
+    )
+    return [*wrapped(head, width), *chain_lines(flow.evidence, width, indent=2)]
+
+
+def _assumptions(assumptions: list[Assumption], width: int, *, verbose: bool) -> list[Text]:
+    if not assumptions:
+        return []
+    lines = [Text("assumes", style="bold")]
+    for each in assumptions:
+        text = Text.assemble(each.text, (f"  [{each.id}]", "dim"))
+        lines += wrapped(text, width, first=Text("  - "), indent=4)
+        if verbose and each.used_by:
+            lines += wrapped(Text(f"used by {', '.join(each.used_by)}", style="dim"), width, indent=4)
+    return lines
+
+
+def _summary(report: Report, width: int) -> list[Text]:
+    summary = report.summary
+    counts = {"proved": summary.proved, "violated": summary.violated, "unproved": summary.unproved}
+    line = Text(f"{counted(sum(counts.values()), 'question')}: ")
+    for number, (verdict, count) in enumerate(counts.items()):
+        line.append(", " if number else "")
+        line.append(f"{count} {verdict}", VERDICT_STYLE[verdict] if count else "")
+    line.append(f"; {counted(len(report.assumptions), 'assumption')}")
+    if summary.hidden:
+        line.append(f"; {counted(summary.hidden, 'finding')} hidden by --select or --ignore")
+    return wrapped(line, width)
