@@ -1,0 +1,471 @@
+"""Attributes: reading, writing and deleting them on every kind of value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flowcheck.interp import classes
+from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.values import (
+    NONE,
+    UNBOUND,
+    BoundV,
+    BuiltinV,
+    ClassV,
+    ExternalV,
+    FieldSpec,
+    FuncV,
+    GeneratorV,
+    Known,
+    Member,
+    ModuleV,
+    PartialV,
+    Ref,
+    SuperV,
+    TupleV,
+    Union,
+    Unknown,
+    Value,
+    alternatives,
+    join,
+    union_of,
+)
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Frame, Interpreter
+
+BUILTIN_TYPES = ("dict", "str", "int", "list", "object", "set", "tuple", "bytes", "float", "frozenset", "type", "bool")
+
+
+def get(
+    it: Interpreter,
+    b: Value,
+    name: str,
+    fr: Frame,
+    st: State,
+    node: ir.Node | None = None,
+    default: Value | None = None,
+) -> Value:
+    """``b.name``; with ``default``, ``getattr(b, name, default)``."""
+    from flowcheck.interp.engine import Dead
+
+    if isinstance(b, Union):
+        results: list[Value] = []
+        for x in b.items:
+            try:
+                results.append(get(it, x, name, fr, st, node, default))
+            except Dead:
+                continue
+        if not results:
+            raise Dead
+        return union_of(results)
+    if isinstance(b, Ref):
+        return _of_object(it, b, name, fr, st, node, default)
+    if isinstance(b, Unknown):
+        return _of_unknown(it, b, name, fr, st, node, default)
+    if isinstance(b, Member):
+        return _of_member(it, b, name, fr, st, node, default)
+    if isinstance(b, ClassV):
+        return _of_class(it, b, name, fr, st, node, default)
+    if isinstance(b, ModuleV):
+        from flowcheck.interp import names
+
+        v = names.global_value(it, b.module, name, st)
+        v = names.drop_unbound(v) if v is not None else None
+        if v is not None:
+            return v
+        if default is not None:
+            return default
+        it.may_raise(st, node, fr)
+        return Unknown(f"{b.module.name}.{name}")
+    if isinstance(b, ExternalV):
+        from flowcheck.interp import calls
+
+        return calls.external_attr(it, b, name)
+    if isinstance(b, SuperV):
+        return _of_super(it, b, name, fr, st, node)
+    if isinstance(b, (Known, TupleV)):
+        value = b.value if isinstance(b, Known) else b.items
+        if not hasattr(value, name):
+            if default is not None:
+                return default
+            it.throw("AttributeError", st, node, fr)
+        return BuiltinV("m." + name, b)
+    if isinstance(b, BuiltinV) and b.name in BUILTIN_TYPES:
+        return Known(b.name) if name == "__name__" else BuiltinV(f"t.{b.name}.{name}")
+    if isinstance(b, FuncV):
+        if name in ("__name__", "__qualname__"):
+            return Known(b.name if name == "__name__" else b.qualname)
+        return default if default is not None else Unknown(f"{b.name}.{name}")
+    if isinstance(b, BoundV) and name in ("__func__", "__self__"):
+        return b.func if name == "__func__" else b.self_
+    if isinstance(b, PartialV) and name in ("func", "args"):
+        return b.func if name == "func" else TupleV(b.args)
+    if isinstance(b, GeneratorV):
+        return BuiltinV("m." + name, b)
+    if default is not None:
+        return join(default, Unknown(f"attribute {name}"))
+    it.may_raise(st, node, fr)
+    return Unknown(f"attribute {name}")
+
+
+def _of_unknown(
+    it: Interpreter, b: Unknown, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None
+) -> Value:
+    reason = f"{b.reason}.{name}"[-120:]
+    key = ("attr", b.key, name) if b.key is not None else None
+    fixed = it.config.keyed.get(reason) if it.config.keyed else None
+    if fixed is None and it.config.keyed:
+        dotted = reason
+        while fixed is None and "." in dotted:
+            dotted = dotted.split(".", 1)[1]
+            if "." not in dotted:
+                break
+            fixed = it.config.keyed.get(dotted)
+    if fixed is not None:
+        return fixed
+    v = Unknown(reason, key)
+    if default is not None:
+        return v if isinstance(default, Unknown) else join(default, v)
+    it.may_raise(st, node, fr)
+    return v
+
+
+def _of_member(
+    it: Interpreter, b: Member, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None
+) -> Value:
+    v = classes.class_attr(it, b.cls, name, st)
+    if name in ("value", "_value_") and not isinstance(v, FuncV):
+        return b.value
+    if name in ("name", "_name_") and not isinstance(v, FuncV):
+        return Known(b.name)
+    if isinstance(v, FuncV):
+        return bind(it, v, b, b.cls, fr, st, node)
+    if v is not None:
+        return v
+    if name == "__class__":
+        return b.cls
+    if isinstance(b.value, Known) and b.cls.enum_kind in ("IntEnum", "IntFlag", "StrEnum"):
+        return get(it, b.value, name, fr, st, node, default)
+    if default is not None:
+        return default
+    it.throw("AttributeError", st, node, fr)
+    raise AssertionError("unreachable")
+
+
+def _of_class(
+    it: Interpreter, b: ClassV, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None
+) -> Value:
+    v = classes.class_attr(it, b, name, st)
+    if v is None:
+        if name in ("__name__", "__qualname__"):
+            return Known(b.name if name == "__name__" else b.qualname)
+        if name == "__members__" and b.enum_kind:
+            return it.new_dict(st, {("k", m.name): (Known(m.name), m) for m in classes.enum_members(it, b)})
+        if name == "__mro__":
+            return TupleV([*b.mro, BuiltinV("object")])
+        if name == "__bases__":
+            return TupleV(b.bases)
+        if name == "__doc__":
+            return Unknown("a docstring")
+        if isinstance(b.metaclass, ClassV):
+            meta = classes.class_attr(it, b.metaclass, name, st)
+            if isinstance(meta, FuncV):
+                return bind(it, meta, b, b.metaclass, fr, st, node)
+            if meta is not None:
+                return meta
+            hook = classes.class_attr(it, b.metaclass, "__getattr__", st)
+            if isinstance(hook, FuncV):
+                from flowcheck.interp import calls
+
+                return calls.call(it, BoundV(hook, b), [Known(name)], {}, st, node, fr)
+        if name in ("__init__", "__new__", "__subclasses__", "__eq__", "__hash__", "__repr__", "mro", "__call__"):
+            return Unknown(f"{b.name}.{name}")
+        if not b.opaque_base:
+            if default is not None:
+                return default
+            if b.enum_kind is None:
+                it.throw("AttributeError", st, node, fr)
+        it.may_raise(st, node, fr)
+        missing = Unknown(f"{b.name}.{name}")
+        return missing if default is None else join(default, missing)
+    if isinstance(v, FuncV):
+        if v.kind == "class":
+            return BoundV(v, b)
+        return v
+    if isinstance(v, Member) and node is not None and v.trail is None:
+        return it.at(v, fr.site(node), f"{b.name}.{name}")
+    if isinstance(v, FieldSpec):
+        return v.default if v.default is not None else Unknown(f"the field {b.name}.{name}")
+    from flowcheck.interp import names
+
+    bound = names.drop_unbound(v)
+    return bound if bound is not None else Unknown(f"{b.name}.{name}")
+
+
+def _of_super(it: Interpreter, b: SuperV, name: str, fr: Frame, st: State, node: ir.Node | None) -> Value:
+    self_ = b.self_
+    cls: ClassV | None
+    if isinstance(self_, Member):
+        cls = self_.cls
+    elif isinstance(self_, Ref):
+        obj = st.get(self_.oid)
+        cls = obj.cls if obj is not None else None
+    else:
+        cls = self_ if isinstance(self_, ClassV) else None
+    if cls is None:
+        return Unknown(f"super().{name}")
+    v = classes.class_attr(it, cls, name, st, after=b.cls)
+    if isinstance(v, FuncV):
+        return bind(it, v, self_, cls, fr, st, node)
+    if v is not None:
+        return v
+    return BuiltinV("super." + name, self_)
+
+
+def bind(it: Interpreter, v: FuncV, self_: Value, cls: ClassV, fr: Frame, st: State, node: ir.Node | None) -> Value:
+    """A function found on a class, as an instance sees it."""
+    if v.kind == "static":
+        return v
+    if v.kind == "class":
+        return BoundV(v, cls)
+    if v.kind in ("property", "cached"):
+        from flowcheck.interp import calls
+
+        return calls.call(it, v, [self_], {}, st, node, fr, attribute=True)
+    return BoundV(v, self_)
+
+
+def _of_object(
+    it: Interpreter, b: Ref, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None
+) -> Value:
+    from flowcheck.interp import names, skeletons
+
+    obj = st.get(b.oid)
+    if obj is None:
+        return Unknown("an object that is gone")
+    if obj.cls is None:
+        if obj.kind in ("list", "dict", "set", "iterator"):
+            return BuiltinV("m." + name, b)
+        v = obj.attrs.get(name)
+        if v is not None:
+            return names.drop_unbound(v) or Unknown(f"attribute {name}")
+        if default is not None:
+            return join(default, Unknown(f"attribute {name}"))
+        it.may_raise(st, node, fr)
+        return Unknown(f"attribute {name}")
+    if name == "__class__":
+        return obj.cls
+    if name == "__dict__":
+        return BuiltinV("m.__dict__", b)
+    if obj.kind in ("skeleton", "free"):
+        rule = _rule(it, obj.cls, name)
+        if rule is not None and name not in obj.attrs:
+            found = rule(it, b, obj) if callable(rule) else rule
+            if found is not None:
+                return found
+    cv = classes.class_attr(it, obj.cls, name, st)
+    if isinstance(cv, FuncV) and cv.kind == "property":
+        return bind(it, cv, b, obj.cls, fr, st, node)
+    v = obj.attrs.get(name)
+    may_lack = False
+    if v is not None:
+        bound = names.drop_unbound(v)
+        may_lack = bound is not v
+        if bound is not None and not may_lack:
+            return bound
+        v = bound
+    if isinstance(cv, FuncV) and cv.kind == "cached":
+        value = bind(it, cv, b, obj.cls, fr, st, node)
+        st.write(b.oid).attrs[name] = value
+        return value if v is None else join(v, value)
+    rest = _beyond_instance(it, b, obj, cv, name, fr, st, node, default, may_lack and v is not None)
+    if rest is None:
+        if v is None:
+            from flowcheck.interp.engine import Dead
+
+            raise Dead
+        return v
+    _ = skeletons
+    return rest if v is None else join(v, rest)
+
+
+def _rule(it: Interpreter, cls: ClassV, name: str):  # type: ignore[no-untyped-def]
+    table = it.config.attributes
+    if not table:
+        return None
+    found = table.get(("*", name))
+    if found is not None:
+        return found
+    for c in cls.mro:
+        found = table.get((c.name, name))
+        if found is not None:
+            return found
+    return None
+
+
+def _beyond_instance(
+    it: Interpreter,
+    b: Ref,
+    obj: Obj,
+    cv: Value | None,
+    name: str,
+    fr: Frame,
+    st: State,
+    node: ir.Node | None,
+    default: Value | None,
+    also: bool,
+) -> Value | None:
+    """What reading gives where the instance itself does not hold the attribute; None when that only raises."""
+    from flowcheck.interp import calls, skeletons
+
+    assert obj.cls is not None
+    if cv is not None and not (obj.kind == "free" and not isinstance(cv, FuncV)):
+        if isinstance(cv, FuncV):
+            return bind(it, cv, b, obj.cls, fr, st, node)
+        if isinstance(cv, Ref):
+            holder = st.get(cv.oid)
+            if holder is not None and holder.cls is not None:
+                getter = classes.class_attr(it, holder.cls, "__get__", st)
+                if isinstance(getter, FuncV):
+                    return calls.call(it, BoundV(getter, cv), [b, obj.cls], {}, st, node, fr)
+        if isinstance(cv, FieldSpec):
+            cv = cv.default if cv.default is not None else Unknown(f"the field {name}")
+        if obj.kind == "skeleton" and not isinstance(cv, BoundV):
+            written = skeletons.attribute(it, b, obj, name, fr, st)
+            return cv if written is None else join(cv, written)
+        return cv
+    if obj.kind == "free":
+        return Unknown(f"{obj.tag or obj.cls.name}.{name}", ("free", b.oid, name))
+    if obj.kind == "skeleton":
+        written = skeletons.attribute(it, b, obj, name, fr, st)
+        if written is not None:
+            return written
+    getter = classes.class_attr(it, obj.cls, "__getattr__", st)
+    if isinstance(getter, FuncV):
+        return calls.call(it, BoundV(getter, b), [Known(name)], {}, st, node, fr)
+    if obj.kind == "skeleton":
+        missing = Unknown(f"{obj.cls.name}.{name}, which nothing writes", ("skeleton", b.oid, name))
+        if default is not None:
+            return default if not obj.cls.opaque_base else join(default, missing)
+        it.may_raise(st, node, fr)
+        return missing
+    if obj.cls.opaque_base or obj.attrs.get("#any") is not None:
+        missing = Unknown(f"{obj.cls.name}.{name}")
+        it.may_raise(st, node, fr)
+        return missing if default is None else join(default, missing)
+    if default is not None:
+        return default
+    it.may_throw("AttributeError", st, node, fr)
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None = None) -> None:
+    """``b.name = v``."""
+    from flowcheck.interp.engine import Dead
+
+    if name in it.config.tracked:
+        v = it.at(v, fr.site(node) if node is not None else None, f".{name} = …")
+    if isinstance(b, Union):
+        refs = [x for x in b.items if isinstance(x, (Ref, ClassV, ModuleV))]
+        if any(isinstance(x, Known) for x in b.items):
+            it.may_throw("AttributeError", st, node, fr)
+        if len(refs) == 1 and all(isinstance(x, Known) for x in b.items if x is not refs[0]):
+            set_(it, refs[0], name, v, fr, st, node)
+            return
+        for x in refs:
+            arm = st.fork()
+            try:
+                set_(it, x, name, v, fr, arm, node)
+            except Dead:
+                continue
+            from flowcheck.interp.heap import merge
+
+            st.become(merge([st.fork(), arm]))
+        for x in b.items:
+            if isinstance(x, Unknown):
+                _unknown_store(it, name, v, fr, st, node)
+        return
+    if isinstance(b, Ref):
+        obj = st.get(b.oid)
+        if obj is None:
+            return
+        if obj.cls is not None:
+            cv = classes.class_attr(it, obj.cls, name, st)
+            if isinstance(cv, FuncV) and cv.kind == "property":
+                from flowcheck.interp import calls
+
+                if cv.setter is not None:
+                    calls.call(it, cv.setter, [b, v], {}, st, node, fr)
+                    return
+                it.throw("AttributeError", st, node, fr)
+            hook = classes.class_attr(it, obj.cls, "__setattr__", st)
+            if isinstance(hook, FuncV):
+                from flowcheck.interp import calls
+
+                calls.call(it, BoundV(hook, b), [Known(name), v], {}, st, node, fr)
+                return
+            if obj.cls.is_record and _frozen(obj.cls):
+                it.throw("AttributeError", st, node, fr)
+        store(it, b, name, v, st)
+    elif isinstance(b, (ClassV, ModuleV)):
+        oid = b.oid if isinstance(b, ClassV) else it.module_oid(b.module)
+        st.write(oid).attrs[name] = v
+    elif isinstance(b, Unknown):
+        _unknown_store(it, name, v, fr, st, node)
+    elif isinstance(b, Known):
+        it.throw("AttributeError", st, node, fr)
+
+
+def store(it: Interpreter, b: Ref, name: str, v: Value, st: State) -> None:
+    """Writes an instance attribute, weakly where the address stands for several objects."""
+    target = st.write(b.oid)
+    if target.exact:
+        target.attrs[name] = v
+    else:
+        target.attrs[name] = join(target.attrs.get(name, UNBOUND), v)
+
+
+def _frozen(c: ClassV) -> bool:
+    flag = c.keywords.get("frozen")
+    return isinstance(flag, Known) and flag.value is True
+
+
+def _unknown_store(it: Interpreter, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None) -> None:
+    """A store on an object that nobody knows may hit any object that has such an attribute."""
+    it.may_raise(st, node, fr)
+    if name not in it.config.tracked:
+        return
+    if node is not None:
+        it.unknown_stores.append((name, fr.site(node)))
+    layer = st.top
+    seen: set[int] = set()
+    hit: list[int] = []
+    while layer is not None:
+        for oid, obj in layer.objects.items():
+            if oid not in seen:
+                seen.add(oid)
+                if obj.cls is not None and obj.kind in ("object", "free", "skeleton") and name in obj.attrs:
+                    hit.append(oid)
+        layer = layer.parent  # type: ignore[assignment]
+    for oid in hit:
+        target = st.write(oid)
+        target.attrs[name] = join(target.attrs[name], v)
+
+
+def delete(it: Interpreter, b: Value, name: str, fr: Frame, st: State, node: ir.Node | None = None) -> None:
+    targets = alternatives(b)
+    for x in targets:
+        if isinstance(x, Ref) and st.get(x.oid) is not None:
+            obj = st.write(x.oid)
+            if obj.kind == "object" and name not in obj.attrs and obj.cls is not None and not obj.cls.opaque_base:
+                it.throw("AttributeError", st, node, fr)
+            if len(targets) == 1 and obj.exact:
+                obj.attrs[name] = UNBOUND
+            elif name in obj.attrs:
+                obj.attrs[name] = join(obj.attrs[name], UNBOUND)
+
+
+_ = NONE

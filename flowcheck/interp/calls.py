@@ -1,0 +1,346 @@
+"""Calls: arguments, dispatch on what is called, and what happens to calls that are not entered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from flowcheck.interp import builtin_models, classes, external_models, functions, operators
+from flowcheck.interp.heap import BaseState, Obj, State, merge
+from flowcheck.interp.values import (
+    UNBOUND,
+    BoundV,
+    BuiltinV,
+    ClassV,
+    ExternalV,
+    FuncV,
+    GeneratorV,
+    Known,
+    PartialV,
+    Ref,
+    SuperV,
+    TupleV,
+    Union,
+    Unknown,
+    Value,
+    alternatives,
+    join,
+)
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Frame, Interpreter
+
+Hook = Callable[[Value, State], Value]
+
+
+def arguments(
+    it: Interpreter, e: ir.Call, fr: Frame, st: State
+) -> tuple[list[Value], dict[str, Value], bool]:
+    """Positional and keyword arguments, and whether there may be more of them."""
+    args: list[Value] = []
+    keywords: dict[str, Value] = {}
+    open_ = False
+    for a in e.args:
+        v = it.eval(a.value, fr, st)
+        if a.star == "*":
+            items = operators.iterate(it, v, fr, st, a)
+            if items is None:
+                open_ = True
+            else:
+                args += items
+        elif a.star == "**":
+            obj = st.get(v.oid) if isinstance(v, Ref) else None
+            if obj is not None and obj.kind == "dict" and obj.items is not None:
+                for k, x in obj.items.values():
+                    if isinstance(k, Known) and isinstance(k.value, str):
+                        keywords[k.value] = x
+                    else:
+                        open_ = True
+            else:
+                open_ = True
+        elif a.keyword is not None:
+            keywords[a.keyword] = v
+        else:
+            args.append(v)
+    return args, keywords, open_
+
+
+def evaluate(it: Interpreter, e: ir.Call, fr: Frame, st: State) -> Value:
+    """A call expression."""
+    quiet = it.effect_statement
+    if quiet is not e:
+        it.effect_statement = None
+    try:
+        f = _callee(it, e, fr, st)
+        if isinstance(f, SuperV):
+            return f
+        inner, it.effect_statement = it.effect_statement, None
+        args, keywords, open_ = arguments(it, e, fr, st)
+        it.effect_statement = inner
+        return call(it, f, args, keywords, st, e, fr, open_=open_)
+    finally:
+        it.effect_statement = quiet
+
+
+def _callee(it: Interpreter, e: ir.Call, fr: Frame, st: State) -> Value:
+    if isinstance(e.func, ir.Name) and e.func.id == "super" and not e.args:
+        if fr.cls is not None and fr.self_ is not None:
+            return SuperV(fr.cls, fr.self_)
+        return Unknown("super()")
+    before, it.effect_statement = it.effect_statement, None
+    try:
+        return it.eval(e.func, fr, st)
+    finally:
+        it.effect_statement = before
+
+
+def evaluate_manager(
+    it: Interpreter, e: ir.Expr, fr: Frame, st: State
+) -> Value | tuple[FuncV, list[Value], dict[str, Value]]:
+    """The value of a with-item; a call of a ``@contextmanager`` function is returned unstarted."""
+    if isinstance(e, ir.Call):
+        f = _callee(it, e, fr, st)
+        if isinstance(f, SuperV):
+            return f
+        args, keywords, open_ = arguments(it, e, fr, st)
+        func, prefix = (f.func, [f.self_]) if isinstance(f, BoundV) else (f, [])
+        if isinstance(func, FuncV) and func.is_context and not open_ and not _override(it, func):
+            return func, [*prefix, *args], keywords
+        return call(it, f, args, keywords, st, e, fr, open_=open_)
+    v = it.eval(e, fr, st)
+    if isinstance(v, GeneratorV) and v.func.is_context:
+        return v.func, list(v.args), v.keywords
+    return v
+
+
+def _override(it: Interpreter, f: FuncV) -> Value | None:
+    table = it.config.functions
+    return (table.get(f.qualname) or table.get(f.name)) if table else None
+
+
+def call(
+    it: Interpreter,
+    f: Value,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool = False,
+    hook: Hook | None = None,
+    attribute: bool = False,
+) -> Value:
+    """Calls any value. ``attribute``: the call comes from reading a property, so its value is wanted."""
+    if isinstance(f, BoundV):
+        return call(it, f.func, [f.self_, *args], keywords, st, node, fr, open_, hook)
+    if isinstance(f, FuncV):
+        return call_function(it, f, args, keywords, st, node, fr, open_, hook)
+    if isinstance(f, Union):
+        return _call_union(it, f, args, keywords, st, node, fr, open_, hook)
+    if isinstance(f, ClassV):
+        return classes.construct(it, f, args, keywords, st, node, fr, open_)
+    if isinstance(f, PartialV):
+        return call(it, f.func, [*f.args, *args], {**f.keywords, **keywords}, st, node, fr, open_, hook)
+    if isinstance(f, BuiltinV):
+        if open_:
+            return unknown_call(it, f, args, keywords, st, node, fr, f.name)
+        return builtin_models.call(it, f, args, keywords, st, node, fr)
+    if isinstance(f, ExternalV):
+        return external_models.call(it, f, args, keywords, st, node, fr, open_)
+    if isinstance(f, Ref):
+        obj = st.get(f.oid)
+        if obj is not None and obj.cls is not None:
+            for name in ("__call__", "forward"):
+                method = classes.class_attr(it, obj.cls, name, st)
+                if isinstance(method, FuncV) and (name == "__call__" or obj.cls.opaque_base):
+                    return call(it, BoundV(method, f), args, keywords, st, node, fr, open_, hook)
+            if not obj.cls.opaque_base:
+                it.throw("TypeError", st, node, fr)
+            return unknown_call(it, f, args, keywords, st, node, fr, f"an instance of {obj.cls.name}")
+        if obj is not None and obj.kind in ("list", "dict", "set"):
+            it.throw("TypeError", st, node, fr)
+    if isinstance(f, (Known, TupleV)):
+        it.throw("TypeError", st, node, fr)
+    return unknown_call(it, f, args, keywords, st, node, fr, f.reason if isinstance(f, Unknown) else repr(f))
+
+
+def _call_union(
+    it: Interpreter,
+    f: Union,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool,
+    hook: Hook | None,
+) -> Value:
+    targets: list[Value] = []
+    for x in f.items:
+        if isinstance(x, (Known, TupleV)) or x is UNBOUND:
+            it.may_throw("TypeError", st, node, fr)
+        else:
+            targets.append(x)
+    if not targets:
+        from flowcheck.interp.engine import Dead
+
+        raise Dead
+    if len(targets) == 1:
+        return call(it, targets[0], args, keywords, st, node, fr, open_, hook)
+
+    def arm(x: Value) -> Callable[[State], Value]:
+        return lambda s: call(it, x, list(args), dict(keywords), s, node, fr, open_, hook)
+
+    return it.both(st, [(st.fork(), arm(x)) for x in targets])
+
+
+def call_function(
+    it: Interpreter,
+    f: FuncV,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool = False,
+    hook: Hook | None = None,
+) -> Value:
+    """Calls a function of the tree: entered, replaced by the config, or left out when it cannot matter."""
+    fixed = _override(it, f)
+    if fixed is not None:
+        return fixed
+    want: bool | None = None
+    if it.wanted is not None and it.wanted[0] is node:
+        want = it.wanted[1]
+        it.wanted = None
+    in_base = it.in_base > 0 or isinstance(st, BaseState)
+    relevant = it.config.relevant
+    matters = in_base or hook is not None or relevant is None or relevant(f)
+    if not matters and node is not None and node is it.effect_statement:
+        it.count("skipped calls")
+        skipped(it, f, args, keywords, st)
+        return Unknown(f"{f.qualname} is left out")
+    depth = 0
+    for frame in fr.chain():
+        if frame.func is not None and frame.func.node is f.node:
+            depth += 1
+    if depth >= it.config.recursion or it.depth >= it.config.max_depth:
+        it.cuts[f.qualname] = it.cuts.get(f.qualname, 0) + 1
+        return unknown_call(it, f, args, keywords, st, node, fr, f"{f.qualname}, which recurses")
+    body: tuple[ir.Stmt, ...] | None = None
+    if not in_base and hook is None and it.config.sliced is not None and isinstance(f.node, ir.FunctionDef):
+        body = it.config.sliced(f, node is it.effect_statement and node is not None)
+    before, it.effect_statement = it.effect_statement, None
+    try:
+        if matters:
+            return functions.run(it, f, args, keywords, st, node, fr, open_, hook, want, body)
+        return _bounded(it, f, args, keywords, st, node, fr, open_, want, body)
+    finally:
+        it.effect_statement = before
+
+
+def _bounded(
+    it: Interpreter,
+    f: FuncV,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool,
+    want: bool | None,
+    body: tuple[ir.Stmt, ...] | None,
+) -> Value:
+    """A call whose value is used, but which cannot touch what is tracked: entered within a budget, else unknown."""
+    from flowcheck.interp.engine import CallCut
+
+    if id(f.node) in it.opaque:
+        return skipped(it, f, args, keywords, st)
+    snapshot = st.fork()
+    handlers = (len(it.handlers), len(it.handlers[-1]))
+    depth, in_try, loops = it.depth, it.in_try, it.loop_sites
+    limit = it.steps + it.config.call_budget
+    mine = not it.budgets or limit < it.budgets[-1]
+    level = len(it.budgets)
+    it.budgets.append(limit if mine else it.budgets[-1])
+    try:
+        return functions.run(it, f, args, keywords, st, node, fr, open_, None, want, body)
+    except CallCut:
+        if not mine:
+            raise
+        st.become(snapshot)
+        del it.handlers[handlers[0] :]
+        del it.handlers[-1][handlers[1] :]
+        it.depth, it.in_try, it.loop_sites = depth, in_try, loops
+        it.opaque.add(id(f.node))
+        it.count("opaque functions")
+        return skipped(it, f, args, keywords, st)
+    finally:
+        del it.budgets[level:]
+
+
+def skipped(it: Interpreter, f: FuncV, args: list[Value], keywords: dict[str, Value], st: State) -> Value:
+    """A call that is not entered. It stores no tracked attribute; what else it may change is forgotten."""
+    it.count("opaque calls")
+    return Unknown(f"{f.qualname}(…)")
+
+
+def unknown_call(
+    it: Interpreter,
+    f: Value,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    why: str,
+) -> Value:
+    """A call of something that the interpreter cannot enter."""
+    from flowcheck.interp.engine import CallEvent
+
+    it.count("unknown calls")
+    name = why.rsplit(".", 1)[-1]
+    if isinstance(node, ir.Call):
+        if isinstance(node.func, ir.Attribute):
+            name = node.func.attr
+        elif isinstance(node.func, ir.Name):
+            name = node.func.id
+    it.may_raise(st, node, fr)
+    if it.config.observer is not None and not it.quiet:
+        result = it.config.observer(it, CallEvent(f, name, args, keywords, st, node, fr))
+        if result is not None:
+            return result
+    if not isinstance(f, ExternalV):
+        for v in [*args, *keywords.values()]:
+            forget_container(it, v, st)
+    key = None
+    if isinstance(f, Unknown) and f.key is not None and not args and not keywords:
+        key = ("call", f.key)
+    return Unknown(f"{why}(…)"[-120:], key)
+
+
+def forget_container(it: Interpreter, v: Value, st: State) -> None:
+    """A list, dict or set that unknown code was given may hold anything afterwards."""
+    for x in alternatives(v):
+        if isinstance(x, Ref):
+            obj = st.get(x.oid)
+            if obj is not None and obj.cls is None and obj.kind in ("list", "dict", "set"):
+                obj = st.write(x.oid)
+                obj.items = None
+                obj.elements = None
+
+
+def external_attr(it: Interpreter, b: ExternalV, name: str) -> Value:
+    dotted = f"{b.name}.{name}"
+    fixed = it.config.externals.get(dotted)
+    if fixed is not None:
+        return fixed
+    if dotted in ("typing.TYPE_CHECKING", "typing_extensions.TYPE_CHECKING"):
+        return Known(False)
+    if dotted == "builtins.object":
+        return BuiltinV("object")
+    return ExternalV(dotted)
+
+
+_ = (Obj, merge, join)

@@ -1,0 +1,422 @@
+"""Classes of the tree: bases, MRO, enums, records (dataclasses, msgspec structs, NamedTuples), construction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flowcheck.interp import functions
+from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.values import (
+    NONE,
+    UNBOUND,
+    BoundV,
+    BuiltinV,
+    ClassV,
+    ExternalV,
+    FieldSpec,
+    FuncV,
+    Known,
+    Member,
+    Ref,
+    Unknown,
+    Value,
+    alternatives,
+    union_of,
+)
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Frame, Interpreter
+
+ENUM_BASES = {
+    "enum.Enum": "Enum", "enum.IntEnum": "IntEnum", "enum.Flag": "Flag", "enum.IntFlag": "IntFlag",
+    "enum.StrEnum": "StrEnum",
+}  # fmt: skip
+RECORD_BASES = {"msgspec.Struct", "typing.NamedTuple", "pydantic.BaseModel"}
+PLAIN_BASES = {
+    "abc.ABC", "object", "typing.Protocol", "typing.Generic", "typing_extensions.Protocol", "int", "str", "float",
+    "Exception", "BaseException", "ValueError", "RuntimeError", "TypeError", "KeyError", "type", "abc.ABCMeta",
+    "threading.Thread", "typing.TypedDict",
+} | set(ENUM_BASES) | RECORD_BASES  # fmt: skip
+
+
+def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
+    from flowcheck.interp.engine import Dead
+    from flowcheck.interp.engine import Frame as FrameType
+
+    c = ClassV(s.name, s, fr.module, it.base.address(), fr.owner)
+    for arg in s.bases:
+        if arg.keyword is not None:
+            value = it.eval(arg.value, fr, st)
+            if arg.keyword == "metaclass":
+                c.metaclass = value
+            c.keywords[arg.keyword] = value
+            continue
+        if arg.star:
+            c.opaque_base = True
+            continue
+        for x in alternatives(it.eval(arg.value, fr, st)):
+            if isinstance(x, ClassV):
+                c.bases.append(x)
+            elif isinstance(x, (ExternalV, BuiltinV)):
+                c.external.append(x.name)
+            else:
+                c.opaque_base = True
+    _linearise(c)
+    if c.metaclass is None:
+        c.metaclass = next((b.metaclass for b in c.mro[1:] if b.metaclass is not None), None)
+    for b in c.mro:
+        for e in b.external:
+            c.enum_kind = c.enum_kind or ENUM_BASES.get(e)
+            if e in RECORD_BASES:
+                c.is_record = True
+            if e not in PLAIN_BASES and not e.endswith(("Error", "Exception", "Warning")):
+                c.opaque_base = True
+        if b is not c and b.opaque_base:
+            c.opaque_base = True
+    for d in s.decorators:
+        target = d.func if isinstance(d, ir.Call) else d
+        name = target.attr if isinstance(target, ir.Attribute) else target.id if isinstance(target, ir.Name) else ""
+        if name == "dataclass":
+            c.is_record = True
+            if isinstance(d, ir.Call):
+                for a in d.args:
+                    if a.keyword:
+                        c.keywords[a.keyword] = it.eval(a.value, fr, st)
+    if not c.is_record and any(b.is_record for b in c.mro[1:]):
+        c.is_record = True
+    env = Obj("class", cls=None, parent=fr.env)
+    it.base.objects[c.oid] = env
+    inner = FrameType(None, fr.module, c.oid, fr.owner, c, None, fr, None)
+    body_state = it.base_state if st is it.base_state else st
+    if body_state is not it.base_state:
+        # A class made inside a function: its namespace lives in the base, its free names in the function's state.
+        body_state.put(c.oid, env)
+    for statement in s.body:
+        if isinstance(statement, ir.ExprStmt) and isinstance(statement.value, ir.Const):
+            continue
+        try:
+            it.exec_block((statement,), inner, body_state)
+        except Dead:
+            continue
+    if body_state is not it.base_state:
+        it.base.objects[c.oid] = body_state.obj(c.oid)
+    c.own_init = any(isinstance(x, ir.FunctionDef) and x.name == "__init__" for x in s.body)
+    if c.enum_kind:
+        _make_members(it, c, s)
+    value: Value = c
+    for d in reversed(s.decorators):
+        value = _decorate(it, c, value, d, fr, st)
+    return value
+
+
+def _decorate(it: Interpreter, c: ClassV, value: Value, d: ir.Expr, fr: Frame, st: State) -> Value:
+    from flowcheck.interp import calls
+    from flowcheck.interp.engine import Dead
+
+    try:
+        dv = it.eval(d.func if isinstance(d, ir.Call) else d, fr, st)
+    except Dead:
+        return value
+    if isinstance(dv, (FuncV, BoundV)):
+        try:
+            full = it.eval(d, fr, st) if isinstance(d, ir.Call) else dv
+            result = calls.call(it, full, [value], {}, st, d, fr)
+        except Dead:
+            return value
+        return result if isinstance(result, ClassV) else value
+    return value
+
+
+def _linearise(c: ClassV) -> None:
+    """C3; an inconsistent hierarchy keeps whatever order is left (Python would refuse it)."""
+    sequences = [list(b.mro) for b in c.bases] + [list(c.bases)]
+    mro = [c]
+    while any(sequences):
+        for q in sequences:
+            if q and not any(q[0] in r[1:] for r in sequences):
+                head = q[0]
+                break
+        else:
+            head = next(q[0] for q in sequences if q)
+        mro.append(head)
+        sequences = [[x for x in r if x is not head] for r in sequences]
+    c.mro = mro
+
+
+def _make_members(it: Interpreter, c: ClassV, s: ir.ClassDef) -> None:
+    obj = it.base.objects[c.oid]
+    following: int | None = 1
+    flag = c.enum_kind in ("Flag", "IntFlag")
+    highest = 0
+    seen: dict[object, Member] = {}
+    for statement in s.body:
+        if not isinstance(statement, ir.Assign) or not isinstance(statement.targets[0], ir.Name):
+            continue
+        name = statement.targets[0].id
+        v = obj.attrs.get(name)
+        if name.startswith("_") or v is None or isinstance(v, (FuncV, Member)):
+            if isinstance(v, Member):
+                continue
+            if name.startswith("_") or v is None or isinstance(v, FuncV):
+                continue
+        value: Value = v
+        if isinstance(v, Unknown) and v.reason == "enum.auto()":
+            if c.enum_kind == "StrEnum":
+                value = Known(name.lower())
+            elif flag:
+                value = Known(1 << highest.bit_length() if highest else 1)
+            else:
+                value = Known(following) if following is not None else Unknown("an automatic value")
+        if isinstance(value, Known) and isinstance(value.value, int) and not isinstance(value.value, bool):
+            following = value.value + 1
+            highest = max(highest, value.value)
+        key = it.key(value)
+        if key is not None and key in seen:
+            obj.attrs[name] = seen[key]  # an alias
+            continue
+        member = Member(c, name, value)
+        if key is not None:
+            seen[key] = member
+        obj.attrs[name] = member
+        c.order.append(name)
+
+
+def enum_members(it: Interpreter, c: ClassV) -> list[Member]:
+    out: list[Member] = []
+    for b in reversed(c.mro):
+        attrs = it.base.objects[b.oid].attrs
+        out += [m for name in b.order if isinstance(m := attrs.get(name), Member)]
+    return out
+
+
+def class_attr(it: Interpreter, c: ClassV, name: str, st: State, after: ClassV | None = None) -> Value | None:
+    """An attribute of the class or of a base of the tree, in MRO order; ``after``: only beyond that class (super)."""
+    mro = c.mro
+    if after is not None:
+        mro = mro[mro.index(after) + 1 :] if after in mro else []
+    for b in mro:
+        obj = st.get(b.oid)
+        v = obj.attrs.get(name) if obj is not None else None
+        if v is not None and v is not UNBOUND:
+            return v
+    return None
+
+
+def record_fields(it: Interpreter, c: ClassV) -> dict[str, tuple[ClassV, bool]]:
+    """Fields of a dataclass, struct or NamedTuple in order: name -> (defining class, has a default)."""
+    if c.field_list is None:
+        fields: dict[str, tuple[ClassV, bool]] = {}
+        for b in reversed(c.mro):
+            if not b.is_record:
+                continue
+            for s in b.node.body:
+                if isinstance(s, ir.AnnAssign) and isinstance(s.target, ir.Name) and not _is_classvar(s.annotation):
+                    fields[s.target.id] = (b, s.value is not None)
+        c.field_list = fields
+    return c.field_list
+
+
+def _is_classvar(e: ir.Expr) -> bool:
+    if isinstance(e, ir.Subscript):
+        e = e.value
+    if isinstance(e, ir.Const) and isinstance(e.value, str):
+        return "ClassVar" in e.value or "InitVar" in e.value
+    return (isinstance(e, ir.Name) and e.id in ("ClassVar", "InitVar")) or (
+        isinstance(e, ir.Attribute) and e.attr in ("ClassVar", "InitVar")
+    )
+
+
+def construct(
+    it: Interpreter,
+    c: ClassV,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool,
+) -> Value:
+    """``C(…)``."""
+    from flowcheck.interp import calls
+
+    if c.enum_kind:
+        return _member_of(it, c, args, st, node, fr)
+    if isinstance(c.metaclass, ClassV):
+        hook = class_attr(it, c.metaclass, "__call__", st)
+        if isinstance(hook, FuncV) and not it.quiet:
+            return calls.call(it, BoundV(hook, c), args, keywords, st, node, fr, open_=open_)
+    site = fr.site(node) if node is not None else None
+    new = class_attr(it, c, "__new__", st)
+    if isinstance(new, FuncV):
+        result = calls.call(it, new, [c, *args], keywords, st, node, fr, open_=open_)
+        if isinstance(result, Ref) and st.obj(result.oid).cls is not None and c in st.obj(result.oid).cls.mro:  # type: ignore[union-attr]
+            _initialise(it, c, result, args, keywords, st, node, fr, open_)
+        return result
+    if it.config.skeletons(c) or (it.in_base and it.lazy_depth and not c.is_record and not it.config.eager(c)):
+        return skeleton(it, c, args, keywords, st, node, fr, open_)
+    ref = it.alloc(st, Obj("object", c, site=site), site)
+    _initialise(it, c, ref, args, keywords, st, node, fr, open_)
+    return ref
+
+
+def skeleton(
+    it: Interpreter,
+    c: ClassV,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool,
+) -> Ref:
+    """An instance whose attributes are evaluated when they are read."""
+    init = class_attr(it, c, "__init__", st)
+    obj = Obj("skeleton", c, site=fr.site(node) if node is not None else None)
+    obj.ctor = {}
+    if isinstance(init, FuncV):
+        obj.ctor = functions.bind(it, init, [NONE, *args], keywords, it.base_state, open_, node, fr)
+    elif c.is_record:
+        obj.attrs = _record_values(it, c, args, keywords, it.base_state, node, fr, open_)
+    oid = it.base_state.new(obj)
+    if isinstance(init, FuncV) and init.node.params.items:
+        obj.ctor[init.node.params.items[0].name] = Ref(oid)
+    return Ref(oid)
+
+
+def _member_of(
+    it: Interpreter, c: ClassV, args: list[Value], st: State, node: ir.Node | None, fr: Frame
+) -> Value:
+    members = enum_members(it, c)
+    if len(args) != 1:
+        return Unknown(f"a member of {c.name}")
+    out: list[Value] = []
+    for x in alternatives(args[0]):
+        if isinstance(x, Member) and x.cls is c:
+            out.append(x)
+            continue
+        key = it.key(x)
+        hit = next((m for m in members if key is not None and it.key(m.value) == key), None)
+        if hit is not None:
+            out.append(it.at(hit, fr.site(node) if node is not None else None, f"{c.name}(…)"))
+        elif key is None or isinstance(class_attr(it, c, "_missing_", st), FuncV):
+            out.extend(members)
+            it.may_throw("ValueError", st, node, fr, certain=False)
+        elif c.enum_kind in ("Flag", "IntFlag"):
+            out.append(Unknown(f"flags of {c.name}"))
+        else:
+            it.may_throw("ValueError", st, node, fr)
+    if not out:
+        from flowcheck.interp.engine import Dead
+
+        raise Dead
+    return union_of(out)
+
+
+def is_exception(c: ClassV) -> bool:
+    return any(e.endswith(("Exception", "Error", "Warning", "Exit", "Interrupt")) for b in c.mro for e in b.external)
+
+
+def _initialise(
+    it: Interpreter,
+    c: ClassV,
+    ref: Ref,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool,
+) -> None:
+    from flowcheck.interp import calls
+
+    init = class_attr(it, c, "__init__", st)
+    record = next((b for b in c.mro if b.is_record or b.own_init), None)
+    if record is not None and not record.own_init and c.is_record:
+        values = _record_values(it, c, args, keywords, st, node, fr, open_)
+        st.write(ref.oid).attrs.update(values)
+        post = class_attr(it, c, "__post_init__", st)
+        if isinstance(post, FuncV):
+            calls.call(it, BoundV(post, ref), [], {}, st, node, fr)
+    elif isinstance(init, FuncV):
+        calls.call(it, BoundV(init, ref), list(args), keywords, st, node, fr, open_=open_)
+    elif is_exception(c):
+        st.write(ref.oid).attrs["args"] = Unknown("the arguments of an exception")
+    elif (args or keywords) and not c.opaque_base and not _foreign_init(c):
+        it.throw("TypeError", st, node, fr)
+
+
+def _foreign_init(c: ClassV) -> bool:
+    return any(e not in ("object", "abc.ABC", "typing.Generic", "typing.Protocol") for b in c.mro for e in b.external)
+
+
+def _record_values(
+    it: Interpreter,
+    c: ClassV,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool,
+) -> dict[str, Value]:
+    """The fields of a new record. A field that is neither given nor defaulted raises, as in Python."""
+    from flowcheck.interp import calls
+
+    fields = record_fields(it, c)
+    site = fr.site(node) if node is not None else None
+    positional = [n for n in fields if not _keyword_only(it, c, n)]
+    given = dict(zip(positional, args))
+    given.update(keywords)
+    if not open_ and (len(args) > len(positional) or any(k not in fields for k in keywords)):
+        it.throw("TypeError", st, node, fr)
+    out: dict[str, Value] = {}
+    for name, (home, has_default) in fields.items():
+        tracked = name in it.config.tracked
+        if name in given:
+            v = given[name]
+            out[name] = it.at(v, site, f"{c.name}({name}=…)") if tracked else v
+        elif open_:
+            out[name] = Unknown(f"{c.name}({name}=…) from an unknown mapping")
+        elif not has_default:
+            it.throw("TypeError", st, node, fr)
+        else:
+            v = it.base.objects[home.oid].attrs.get(name, UNBOUND)
+            if isinstance(v, FieldSpec):
+                if v.default is not None:
+                    v = v.default
+                elif v.factory is not None:
+                    v = calls.call(it, v.factory, [], {}, st, node, fr)
+                else:
+                    it.throw("TypeError", st, node, fr)
+            elif v is UNBOUND:
+                v = Unknown(f"the default of {c.name}.{name}")
+            if isinstance(v, Ref) and home.module is not None:
+                v = _copy_default(it, v, st)
+            if tracked:
+                v = it.at(v, _field_site(home, name), f"{home.name}.{name} defaults to this")
+                v = it.at(v, site, f"{c.name}(…) without {name}")
+            out[name] = v
+    return out
+
+
+def _field_site(home: ClassV, name: str):  # type: ignore[no-untyped-def]
+    from flowcheck.interp.trails import Site
+
+    for s in home.node.body:
+        if isinstance(s, ir.AnnAssign) and isinstance(s.target, ir.Name) and s.target.id == name:
+            return Site(home.module, home.owner, s.nid, home.qualname)
+    return None
+
+
+def _keyword_only(it: Interpreter, c: ClassV, name: str) -> bool:
+    flag = c.keywords.get("kw_only")
+    return isinstance(flag, Known) and flag.value is True
+
+
+def _copy_default(it: Interpreter, v: Ref, st: State) -> Value:
+    """msgspec copies a mutable default for each instance; dataclasses refuse one."""
+    obj = st.get(v.oid)
+    if obj is None or obj.cls is not None or obj.kind not in ("list", "dict", "set"):
+        return v
+    return Ref(st.new(obj.copy()))

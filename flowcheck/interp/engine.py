@@ -1,0 +1,460 @@
+"""The interpreter's state and its entry points. What each kind of node means is in the modules beside this one.
+
+Everything is evaluated under a :class:`Config`: what is fixed, what stands for the outside world, which attributes must
+never be lost track of. The interpreter knows Python; names of SGLang reach it through the config alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from flowcheck.interp.heap import Base, BaseState, Obj, State, merge
+from flowcheck.interp.trails import Site, Trail, extend
+from flowcheck.interp.values import (
+    NONE,
+    UNBOUND,
+    ClassV,
+    FuncV,
+    Known,
+    Member,
+    ModuleV,
+    Ref,
+    TupleV,
+    Union,
+    Unknown,
+    Value,
+    alternatives,
+    join,
+    union_of,
+)
+from flowcheck.program.modules import Module, Program
+from flowcheck.syntax import ir
+
+__all__ = ["Budget", "CallEvent", "Config", "Dead", "Frame", "Interpreter", "Outcome", "Raised"]
+
+
+class Dead(Exception):
+    """No state continues: the expression raises or cannot be reached on any path."""
+
+
+class Budget(Exception):
+    """A budget is exhausted; what was asked stays unproved."""
+
+
+@dataclass(slots=True)
+class Raised:
+    """A state in which an exception is on its way. ``name`` is a builtin's name, "?" for one that nobody knows;
+    ``cls`` is set for a class of the tree. ``certain`` is False when only an unmodelled operation may raise."""
+
+    state: State
+    name: str
+    cls: ClassV | None
+    value: Value
+    site: Site | None
+    certain: bool = True
+
+
+Outcome = tuple[str, State, "Value | None"]
+"""("n" falls through | "r" returns | "b" breaks | "c" continues, state, returned value)."""
+
+
+class Frame:
+    """One activation: where names are looked up, and who called."""
+
+    __slots__ = (
+        "call", "cls", "env", "func", "global_names", "hook", "memo", "module", "nonlocal_names", "owner", "self_",
+        "slice_of", "up", "want", "yields",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        func: FuncV | None,
+        module: Module,
+        env: int,
+        owner: ir.FunctionDef | None,
+        cls: ClassV | None = None,
+        self_: Value | None = None,
+        up: Frame | None = None,
+        call: Site | None = None,
+    ) -> None:
+        self.func = func
+        self.module = module
+        self.env = env
+        self.owner = owner
+        self.cls = cls
+        self.self_ = self_
+        self.up = up
+        self.call = call
+        self.global_names: frozenset[str] = frozenset()
+        self.nonlocal_names: frozenset[str] = frozenset()
+        self.hook: Callable[[Value, State], Value] | None = None
+        self.slice_of: tuple[ir.FunctionDef, set[str]] | None = None
+        self.want: bool | None = None
+        self.yields: list[Value] | None = None
+        self.memo: dict[str, Value] = {}
+
+    @property
+    def symbol(self) -> str:
+        if self.func is not None:
+            return self.func.qualname
+        if self.slice_of is not None:
+            return self.slice_of[0].qualname
+        return self.cls.qualname if self.cls is not None else ""
+
+    def site(self, node: ir.Node) -> Site:
+        return Site(self.module, self.owner, node.nid, self.symbol)
+
+    def chain(self) -> Iterator[Frame]:
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.up
+
+
+@dataclass(slots=True)
+class CallEvent:
+    """A call of something that the interpreter does not enter, offered to the config's observer."""
+
+    callee: Value
+    name: str
+    args: list[Value]
+    keywords: dict[str, Value]
+    state: State
+    node: ir.Node | None
+    frame: Frame
+
+
+ValueSource = Value | Callable[["Interpreter", Value, Obj], "Value | None"]
+
+
+@dataclass
+class Config:
+    """What an interpretation takes as given.
+
+    ``tracked``: attribute names whose every store matters; code that may store one is never skipped.
+    ``attributes``: ``(class name or "*", attribute)`` -> value, for skeletons and free objects.
+    ``functions``: name or qualname of a function of the tree -> value it returns instead of being entered.
+    ``externals``: dotted name outside the tree -> value. ``keyed``: dotted suffix of an unknown's key -> value.
+    ``skeletons``: predicate: are instances of this class left to be evaluated on demand.
+    ``relevant``: predicate on a function: may a call of it matter (None: every call matters).
+    ``observer``: sees every call that is not entered; a returned value is the call's result.
+    """
+
+    tracked: frozenset[str] = frozenset()
+    attributes: dict[tuple[str, str], ValueSource] = field(default_factory=dict)
+    functions: dict[str, Value] = field(default_factory=dict)
+    externals: dict[str, Value] = field(default_factory=dict)
+    keyed: dict[str, Value] = field(default_factory=dict)
+    globals: dict[str, Value] = field(default_factory=dict)
+    skeletons: Callable[[ClassV], bool] = lambda cls: False
+    eager: Callable[[ClassV], bool] = lambda cls: False
+    relevant: Callable[[FuncV], bool] | None = None
+    sliced: Callable[[FuncV, bool], tuple[ir.Stmt, ...]] | None = None
+    observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
+    max_steps: int = 4_000_000
+    max_depth: int = 60
+    call_budget: int = 2_000
+    skeleton_depth: int = 12
+    skeleton_budget: int = 60_000
+    max_unroll: int = 64
+    recursion: int = 3
+
+
+class Interpreter:
+    """Evaluates a :class:`~flowcheck.program.modules.Program` under a :class:`Config`."""
+
+    def __init__(self, program: Program, config: Config) -> None:
+        self.program = program
+        self.config = config
+        self.base = Base()
+        self.base_state = BaseState(self.base)
+        self.steps = 0
+        self.step_limit = config.max_steps
+        self.depth = 0
+        self.handlers: list[list[Raised]] = [[]]
+        self.in_try = 0
+        self.events: list[Any] = []
+        self.lazy: dict[Hashable, Value] = {}
+        self.lazy_busy: set[Hashable] = set()
+        self.lazy_depth = 0
+        self.lazy_limit: int | None = None
+        self.in_base = 0
+        self.quiet = 0
+        self.opaque: set[int] = set()
+        self.budgets: list[int] = []
+        self.effect_statement: ir.Node | None = None
+        self.loop_sites: list[dict[Hashable, int]] = []
+        self.slices: dict[int, Frame] = {}
+        self.counts: dict[str, int] = {}
+        self.called: dict[tuple[str, int], str] = {}
+        self.edges: set[tuple[str, str, str]] = set()
+        self.cuts: dict[str, int] = {}
+        self.unknown_stores: list[tuple[str, Site]] = []
+        self.forced_facts: dict[Hashable, Any] = {}
+        self.asked_keys: dict[Hashable, int] = {}
+        self.deadline: float | None = None
+        self.wanted: tuple[ir.Node, bool] | None = None
+        from flowcheck.interp import expressions, statements  # the tables of node types, bound once
+
+        self._eval = expressions.TABLE
+        self._exec = statements.TABLE
+
+    # ------------------------------------------------------------------------------------------------ counting
+    def count(self, what: str, n: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + n
+
+    def tick(self) -> None:
+        self.steps += 1
+        if self.steps > self.step_limit:
+            raise Budget(f"more than {self.config.max_steps} steps")
+        if self.budgets and self.steps > self.budgets[-1]:
+            raise CallCut
+        if self.lazy_limit is not None and self.steps > self.lazy_limit:
+            raise LazyCut
+        if self.deadline is not None and not self.steps & 0xFFF and time.monotonic() > self.deadline:
+            raise Budget("the time budget")
+
+    # -------------------------------------------------------------------------------------------- entry points
+    def eval(self, e: ir.Expr, frame: Frame, state: State) -> Value:
+        self.tick()
+        return self._eval[type(e)](self, e, frame, state)
+
+    def exec_block(self, body: Sequence[ir.Stmt], frame: Frame, state: State) -> list[Outcome]:
+        """Runs statements; the outcomes' states are all the ways in which the block ends without raising."""
+        done: list[Outcome] = []
+        current = state
+        table = self._exec
+        for s in body:
+            self.tick()
+            try:
+                outcomes = table[type(s)](self, s, frame, current)
+            except Dead:
+                return done
+            if outcomes is None:
+                continue
+            normal: State | None = None
+            for outcome in outcomes:
+                if outcome[0] == "n":
+                    normal = outcome[1]
+                else:
+                    done.append(outcome)
+            if normal is None:
+                return done
+            current = normal
+        done.append(("n", current, None))
+        return done
+
+    # ---------------------------------------------------------------------------------------------------- heap
+    def alloc(self, state: State, obj: Obj, site: Site | None = None) -> Ref:
+        """A new object; inside a loop of unknown length, the object of that site (which then stands for several)."""
+        if self.loop_sites and site is not None and not isinstance(state, BaseState):
+            table = self.loop_sites[-1]
+            key = (site.module.name, id(site.owner), site.nid, self.depth)
+            oid = table.get(key)
+            if oid is not None and state.get(oid) is not None:
+                from flowcheck.interp.heap import join_objects
+
+                merged = join_objects(state.obj(oid), obj)
+                merged.exact = False
+                state.put(oid, merged)
+                return Ref(oid)
+            obj.exact = False
+            oid = state.new(obj)
+            table[key] = oid
+            return Ref(oid)
+        return Ref(state.new(obj))
+
+    def new_list(self, state: State, items: list[Value] | None, site: Site | None = None, kind: str = "list") -> Ref:
+        if kind == "set" and items is not None:
+            unique: list[Value] = []
+            for item in items:
+                if self.key(item) is None:
+                    obj = Obj("set", site=site)
+                    obj.elements = union_of(items)
+                    return self.alloc(state, obj, site)
+                if item not in unique:
+                    unique.append(item)
+            items = unique
+        return self.alloc(state, Obj(kind, items=items, site=site), site)
+
+    def new_dict(self, state: State, items: dict[Hashable, tuple[Value, Value]] | None, site: Site | None = None) -> Ref:
+        return self.alloc(state, Obj("dict", items=items, site=site), site)
+
+    def key(self, v: Value) -> Hashable | None:
+        """A hashable that is equal for values that Python's dict takes for the same key; None when that is not known."""
+        if isinstance(v, Known):
+            try:
+                hash(v.value)
+            except TypeError:
+                return None
+            return ("k", v.value)  # True == 1 == 1.0 in Python's dicts, and here
+        if isinstance(v, Member):
+            if v.cls.enum_kind in ("IntEnum", "IntFlag", "StrEnum") and isinstance(v.value, Known):
+                return ("k", v.value.value)
+            return ("m", id(v.cls), v.name)
+        if isinstance(v, Ref):
+            obj = self.base_state.get(v.oid)
+            if obj is not None and obj.cls is not None and self.custom_eq(obj.cls):
+                return None
+            return ("r", v.oid)
+        if isinstance(v, TupleV):
+            parts = tuple(self.key(x) for x in v.items)
+            return None if None in parts else ("t", *parts)
+        if isinstance(v, ClassV):
+            return ("c", id(v))
+        if isinstance(v, FuncV):
+            return ("f", id(v.node), v.env)
+        if isinstance(v, (Union, Unknown)) or v is UNBOUND:
+            return None
+        return ("v", v)
+
+    def custom_eq(self, cls: ClassV) -> bool:
+        from flowcheck.interp.classes import class_attr
+
+        return class_attr(self, cls, "__eq__", self.base_state) is not None or (
+            cls.is_record and not self._identity_eq(cls)
+        )
+
+    @staticmethod
+    def _identity_eq(cls: ClassV) -> bool:
+        eq = cls.keywords.get("eq")
+        return isinstance(eq, Known) and eq.value is False
+
+    # -------------------------------------------------------------------------------------------------- trails
+    def at(self, value: Value, site: Site | None, note: str) -> Value:
+        """``value`` with one more link on its trail. Only scalars carry trails."""
+        if site is None:
+            return value
+        if isinstance(value, Member):
+            return value.at(extend(value.trail, site, note))
+        if isinstance(value, Known) and value.value is None:
+            return Known(None, extend(value.trail, site, note))
+        if isinstance(value, Unknown):
+            return Unknown(value.reason, value.key, value.truth, value.not_none, extend(value.trail, site, note))
+        if isinstance(value, Union):
+            return Union(tuple(self.at(x, site, note) for x in value.items))
+        return value
+
+    # -------------------------------------------------------------------------------------------------- frames
+    def module_frame(self, module: Module) -> Frame:
+        return Frame(None, module, self.module_oid(module), None)
+
+    def module_oid(self, module: Module) -> int:
+        if not module.oid:
+            module.oid = self.base.address()
+            obj = Obj("module", attrs={"__name__": Known(module.name)})
+            self.base.objects[module.oid] = obj
+        return module.oid
+
+    def module_value(self, name: str) -> Value:
+        """The module of that dotted name as a value: of the tree, or external."""
+        module = self.program.module(name)
+        if module is not None:
+            self.module_oid(module)
+            return ModuleV(module)
+        from flowcheck.interp.values import ExternalV
+
+        if self.program.inside(name):
+            return Unknown(f"module {name} is not in the tree")
+        return ExternalV(name)
+
+    # ------------------------------------------------------------------------------------------------- raising
+    def throw(
+        self,
+        name: str,
+        state: State,
+        node: ir.Node | None,
+        frame: Frame | None,
+        cls: ClassV | None = None,
+        value: Value = NONE,
+        certain: bool = True,
+    ) -> None:
+        """The current path raises here; always raises :class:`Dead`."""
+        self.may_throw(name, state, node, frame, cls, value, certain)
+        raise Dead
+
+    def may_throw(
+        self,
+        name: str,
+        state: State,
+        node: ir.Node | None,
+        frame: Frame | None,
+        cls: ClassV | None = None,
+        value: Value = NONE,
+        certain: bool = True,
+    ) -> None:
+        site = frame.site(node) if frame is not None and node is not None else None
+        self.handlers[-1].append(Raised(state.fork(), name, cls, value, site, certain))
+
+    def may_raise(self, state: State, node: ir.Node | None, frame: Frame | None) -> None:
+        """An operation on something unknown may raise anything; only a ``try`` around it can tell."""
+        if self.in_try and not self.in_base:
+            pending = self.handlers[-1]
+            if sum(1 for r in pending if r.name == "?") < 12:
+                self.may_throw("?", state, node, frame, certain=False)
+            else:  # enough of them: fold this one into the last, so that none is lost and none is added
+                for r in reversed(pending):
+                    if r.name == "?":
+                        r.state = merge([r.state, state.fork()])
+                        break
+
+    # ------------------------------------------------------------------------------------------------- forking
+    def both(self, state: State, arms: Sequence[tuple[State, Callable[[State], Value]]]) -> Value:
+        """Evaluates each arm in its own state, merges what continues into ``state``, joins the values."""
+        values: list[Value] = []
+        states: list[State] = []
+        for arm_state, thunk in arms:
+            try:
+                value = thunk(arm_state)
+            except Dead:
+                continue
+            values.append(value)
+            states.append(arm_state)
+        if not states:
+            raise Dead
+        self.count("merges")
+        state.become(merge(states))
+        result = values[0]
+        for value in values[1:]:
+            result = join(result, value)
+        return result
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Evaluation that is no part of the run: imports and skeletons. It writes to the base, its raises end there."""
+        depth, self.depth = self.depth, 0
+        budgets, self.budgets = self.budgets, []
+        in_try, self.in_try = self.in_try, 0
+        loops, self.loop_sites = self.loop_sites, []
+        effect, self.effect_statement = self.effect_statement, None
+        self.in_base += 1
+        self.handlers.append([])
+        try:
+            yield
+        finally:
+            self.handlers.pop()
+            self.in_base -= 1
+            self.depth, self.budgets, self.in_try, self.loop_sites = depth, budgets, in_try, loops
+            self.effect_statement = effect
+
+
+class CallCut(Exception):
+    """A call that nothing needs has cost more than it may."""
+
+
+class LazyCut(Exception):
+    """Evaluating a skeleton's attribute has cost more than it may."""
+
+
+def describe(value: Value) -> str:
+    """A short text for reasons and notes."""
+    text = " | ".join(repr(x) for x in alternatives(value))
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def note_of(trail: Trail | None) -> str:
+    return "" if trail is None else trail.note

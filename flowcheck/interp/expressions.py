@@ -1,0 +1,395 @@
+"""What each kind of expression means. ``TABLE`` maps node types to functions ``(interpreter, node, frame, state)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+from flowcheck.interp import attributes, calls, names, operators, refine
+from flowcheck.interp.heap import Obj, State, merge
+from flowcheck.interp.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    BoundV,
+    FuncV,
+    Known,
+    Member,
+    Ref,
+    TupleV,
+    Union,
+    Unknown,
+    Value,
+    alternatives,
+    union_of,
+)
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Frame, Interpreter
+
+__all__ = ["TABLE"]
+
+
+def _const(it: Interpreter, e: ir.Const, fr: Frame, st: State) -> Value:
+    if e.value is None:
+        return NONE
+    return Known(e.value)
+
+
+def _name(it: Interpreter, e: ir.Name, fr: Frame, st: State) -> Value:
+    return names.lookup(it, e.id, fr, st, e)
+
+
+def _attribute(it: Interpreter, e: ir.Attribute, fr: Frame, st: State) -> Value:
+    return attributes.get(it, it.eval(e.value, fr, st), e.attr, fr, st, e)
+
+
+def _items(it: Interpreter, items: tuple[ir.Expr, ...], fr: Frame, st: State) -> tuple[list[Value] | None, Value | None]:
+    """The values of a display; None (and what an element may be, if known) when a starred part has unknown length."""
+    out: list[Value] = []
+    exact = True
+    for x in items:
+        if isinstance(x, ir.Star):
+            source = it.eval(x.value, fr, st)
+            part = operators.iterate(it, source, fr, st, x)
+            if part is None:
+                exact = False
+                out.append(operators.element(it, source, st))
+            else:
+                out.extend(part)
+        else:
+            out.append(it.eval(x, fr, st))
+    if exact:
+        return out, None
+    return None, union_of(out)
+
+
+def _tuple(it: Interpreter, e: ir.TupleExpr, fr: Frame, st: State) -> Value:
+    items, _ = _items(it, e.items, fr, st)
+    return Unknown("a tuple of unknown length") if items is None else TupleV(items)
+
+
+def _list(it: Interpreter, e: ir.ListExpr, fr: Frame, st: State) -> Value:
+    items, element = _items(it, e.items, fr, st)
+    obj = Obj("list", items=items, site=fr.site(e))
+    obj.elements = element
+    return it.alloc(st, obj, obj.site)
+
+
+def _set(it: Interpreter, e: ir.SetExpr, fr: Frame, st: State) -> Value:
+    items, element = _items(it, e.items, fr, st)
+    ref = it.new_list(st, items, fr.site(e), "set")
+    if element is not None:
+        st.write(ref.oid).elements = element
+    return ref
+
+
+def _dict(it: Interpreter, e: ir.DictExpr, fr: Frame, st: State) -> Value:
+    items: dict[Hashable, tuple[Value, Value]] | None = {}
+    values: list[Value] = []
+    for k, v in e.items:
+        if k is None:
+            source = it.eval(v, fr, st)
+            obj = st.get(source.oid) if isinstance(source, Ref) else None
+            if obj is not None and obj.kind == "dict" and obj.items is not None:
+                if items is not None:
+                    items.update(obj.items)
+                values.extend(x for _, x in obj.items.values())
+            else:
+                items = None
+                values.append(Unknown("a value of an unknown mapping"))
+            continue
+        key_value = it.eval(k, fr, st)
+        value = it.eval(v, fr, st)
+        values.append(value)
+        key = it.key(key_value)
+        if key is None:
+            items = None
+        elif items is not None:
+            items[key] = (items[key][0] if key in items else key_value, value)
+    ref = it.new_dict(st, items, fr.site(e))
+    if items is None:
+        st.write(ref.oid).elements = union_of(values)
+    return ref
+
+
+def _binop(it: Interpreter, e: ir.BinOp, fr: Frame, st: State) -> Value:
+    left = it.eval(e.left, fr, st)
+    return operators.binary(it, e.op, left, it.eval(e.right, fr, st), fr, st, e)
+
+
+def _unary(it: Interpreter, e: ir.UnaryOp, fr: Frame, st: State) -> Value:
+    v = it.eval(e.operand, fr, st)
+    if e.op == "not":
+        t = operators.truth(it, v, st, fr)
+        if t is None:
+            key = operators.truth_key(v)
+            return Unknown("not", None if key is None else ("not", key))
+        return Known(not t)
+    return operators.unary(it, e.op, v, fr, st, e)
+
+
+def _boolop(it: Interpreter, e: ir.BoolOp, fr: Frame, st: State) -> Value:
+    is_and = e.op == "and"
+
+    def go(i: int, s: State) -> Value:
+        v = it.eval(e.values[i], fr, s)
+        if i == len(e.values) - 1:
+            return v
+        t = operators.truth(it, v, s, fr)
+        if t is not None:
+            return go(i + 1, s) if t == is_and else v
+        it.count("forks")
+
+        def rest(s2: State) -> Value:
+            refine.assume(it, e.values[i], is_and, fr, s2)
+            operators.learn(it, v, is_and, s2)
+            return go(i + 1, s2)
+
+        def short(s2: State) -> Value:
+            refine.assume(it, e.values[i], not is_and, fr, s2)
+            operators.learn(it, v, not is_and, s2)
+            keep: list[Value] = []
+            for x in alternatives(v):
+                if operators.truth(it, x, s2, fr) == is_and:
+                    continue
+                keep.append(operators.with_truth(x, not is_and))
+            if not keep:
+                from flowcheck.interp.engine import Dead
+
+                raise Dead
+            return union_of(keep)
+
+        return it.both(s, [(s.fork(), short), (s.fork(), rest)])
+
+    return go(0, st)
+
+
+def _compare(it: Interpreter, e: ir.Compare, fr: Frame, st: State) -> Value:
+    left = it.eval(e.left, fr, st)
+    unknown: Value | None = None
+    for i, (op, c) in enumerate(zip(e.ops, e.comparators)):
+        right = it.eval(c, fr, st)
+        result = operators.compare(it, op, left, right, fr, st, e)
+        t = operators.truth(it, result, st, fr)
+        if t is False:
+            return FALSE if isinstance(result, Known) else result if len(e.ops) == 1 else FALSE
+        if t is None:
+            unknown = result if len(e.ops) == 1 else Unknown("comparison")
+            if i < len(e.ops) - 1:
+                it.may_raise(st, e, fr)
+        elif len(e.ops) == 1:
+            return result
+        left = right
+    return TRUE if unknown is None else unknown
+
+
+def _ifexp(it: Interpreter, e: ir.IfExp, fr: Frame, st: State) -> Value:
+    v = it.eval(e.test, fr, st)
+    t = operators.truth(it, v, st, fr)
+    if t is not None:
+        return it.eval(e.body if t else e.orelse, fr, st)
+    it.count("forks")
+
+    def arm(want: bool, x: ir.Expr) -> Callable[[State], Value]:
+        def thunk(s: State) -> Value:
+            refine.assume(it, e.test, want, fr, s)
+            operators.learn(it, v, want, s)
+            return it.eval(x, fr, s)
+
+        return thunk
+
+    return it.both(st, [(st.fork(), arm(True, e.body)), (st.fork(), arm(False, e.orelse))])
+
+
+def _lambda(it: Interpreter, e: ir.Lambda, fr: Frame, st: State) -> Value:
+    from flowcheck.interp import functions
+
+    return functions.make_lambda(it, e, fr, st)
+
+
+def _walrus(it: Interpreter, e: ir.Walrus, fr: Frame, st: State) -> Value:
+    v = it.eval(e.value, fr, st)
+    names.assign(it, e.target, v, fr, st, e.value)
+    return v
+
+
+def _await(it: Interpreter, e: ir.Await, fr: Frame, st: State) -> Value:
+    return it.eval(e.value, fr, st)
+
+
+def _star(it: Interpreter, e: ir.Star, fr: Frame, st: State) -> Value:
+    return it.eval(e.value, fr, st)
+
+
+def _yield(it: Interpreter, e: ir.Yield, fr: Frame, st: State) -> Value:
+    v: Value = it.eval(e.value, fr, st) if e.value is not None else NONE
+    if e.is_from:
+        if fr.yields is not None:
+            part = operators.iterate(it, v, fr, st, e)
+            if part is None:
+                fr.yields.append(Unknown("yield from"))
+                fr.memo["#inexact"] = NONE
+            else:
+                fr.yields.extend(part)
+            return NONE
+        return Unknown("yield from")
+    if fr.hook is not None:
+        return fr.hook(v, st)
+    if fr.yields is not None:
+        fr.yields.append(v)
+        return NONE
+    return Unknown("yield")
+
+
+def _fstring(it: Interpreter, e: ir.FString, fr: Frame, st: State) -> Value:
+    out: list[str] = []
+    exact = e.plain
+    for part in e.parts:
+        if isinstance(part, str):
+            out.append(part)
+            continue
+        v = it.eval(part, fr, st)
+        if isinstance(v, Known) and exact and not isinstance(v.value, (bytes, float, complex)):
+            out.append(str(v.value))
+        else:
+            exact = False
+    return Known("".join(out)) if exact else Unknown("formatted string", truth=True if any(out) else None)
+
+
+def _subscript(it: Interpreter, e: ir.Subscript, fr: Frame, st: State) -> Value:
+    container = it.eval(e.value, fr, st)
+    if isinstance(e.index, ir.Slice):
+        bounds = [it.eval(x, fr, st) if x is not None else NONE for x in (e.index.lower, e.index.upper, e.index.step)]
+        return operators.take_slice(it, container, bounds, fr, st, e)
+    return operators.take(it, container, it.eval(e.index, fr, st), fr, st, e)
+
+
+def _slice(it: Interpreter, e: ir.Slice, fr: Frame, st: State) -> Value:
+    for x in (e.lower, e.upper, e.step):
+        if x is not None:
+            it.eval(x, fr, st)
+    return Unknown("slice")
+
+
+def _comp(it: Interpreter, e: ir.Comp, fr: Frame, st: State) -> Value:
+    from flowcheck.interp.engine import Dead, Frame
+
+    env = Obj("env", parent=fr.env)
+    inner = Frame(fr.func, fr.module, st.new(env), fr.owner, fr.cls, fr.self_, fr.up, fr.call)
+    inner.slice_of = fr.slice_of
+    inner.hook = fr.hook
+    inner.yields = fr.yields
+    out: list[tuple[Value | None, Value]] = []
+    exact = [True]
+
+    def leaf(s: State) -> None:
+        key = it.eval(e.key, inner, s) if e.key is not None else None
+        out.append((key, it.eval(e.element, inner, s)))
+
+    def go(i: int, s: State) -> None:
+        if i == len(e.generators):
+            leaf(s)
+            return
+        g = e.generators[i]
+        source = it.eval(g.iter, inner if i else fr, s)
+        items = operators.iterate(it, source, inner, s, g)
+        if items is None or len(items) > it.config.max_unroll:
+            exact[0] = False
+            sub = s.fork()
+            pushed = it.loop_sites
+            it.loop_sites = [*pushed, {}]
+            try:
+                names.assign(it, g.target, operators.element(it, source, sub), inner, sub, None)
+                if all(operators.truth(it, it.eval(c, inner, sub), sub, inner) is not False for c in g.ifs):
+                    go(i + 1, sub)
+                s.become(merge([s.fork(), sub]))
+            except Dead:
+                pass
+            finally:
+                it.loop_sites = pushed
+            return
+        for x in items:
+            names.assign(it, g.target, x, inner, s, None)
+            keep: bool | None = True
+            for c in g.ifs:
+                t = operators.truth(it, it.eval(c, inner, s), s, inner)
+                if t is False:
+                    keep = False
+                    break
+                if t is None:
+                    keep = None
+            if keep is None:
+                exact[0] = False
+                sub = s.fork()
+                try:
+                    for c in g.ifs:
+                        refine.assume(it, c, True, inner, sub)
+                    go(i + 1, sub)
+                    s.become(merge([s.fork(), sub]))
+                except Dead:
+                    pass
+            elif keep:
+                go(i + 1, s)
+
+    go(0, st)
+    site = fr.site(e)
+    values = [v for _, v in out]
+    if e.kind == "dict":
+        items: dict[Hashable, tuple[Value, Value]] | None = {} if exact[0] else None
+        if items is not None:
+            for k, v in out:
+                assert k is not None
+                key = it.key(k)
+                if key is None:
+                    items = None
+                    break
+                items[key] = (items[key][0] if key in items else k, v)
+        ref = it.new_dict(st, items, site)
+        if items is None and values:
+            st.write(ref.oid).elements = union_of(values)
+        return ref
+    kind = {"list": "list", "set": "set", "generator": "iterator"}[e.kind]
+    ref = it.new_list(st, values if exact[0] else None, site, kind)
+    if not exact[0] and values:
+        st.write(ref.oid).elements = union_of(values)
+    return ref
+
+
+def _call(it: Interpreter, e: ir.Call, fr: Frame, st: State) -> Value:
+    return calls.evaluate(it, e, fr, st)
+
+
+def _opaque(it: Interpreter, e: ir.Opaque, fr: Frame, st: State) -> Value:
+    it.may_raise(st, e, fr)
+    return Unknown(e.reason)
+
+
+TABLE: dict[type, Callable[[Any, Any, Any, State], Value]] = {
+    ir.Const: _const,
+    ir.Name: _name,
+    ir.Attribute: _attribute,
+    ir.TupleExpr: _tuple,
+    ir.ListExpr: _list,
+    ir.SetExpr: _set,
+    ir.DictExpr: _dict,
+    ir.BinOp: _binop,
+    ir.UnaryOp: _unary,
+    ir.BoolOp: _boolop,
+    ir.Compare: _compare,
+    ir.IfExp: _ifexp,
+    ir.Lambda: _lambda,
+    ir.Walrus: _walrus,
+    ir.Await: _await,
+    ir.Star: _star,
+    ir.Yield: _yield,
+    ir.FString: _fstring,
+    ir.Subscript: _subscript,
+    ir.Slice: _slice,
+    ir.Comp: _comp,
+    ir.Call: _call,
+    ir.Opaque: _opaque,
+}
+
+_ = (BoundV, FuncV, Member, Union)

@@ -1,0 +1,280 @@
+"""Models of what lies outside the tree: the standard library's helpers that move values about, and a few of torch's.
+
+Everything else outside is unknown: it may return anything, and cannot write a Python attribute of the tree's objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from flowcheck.interp import attributes, classes
+from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.values import (
+    NONE,
+    UNBOUND,
+    BoundV,
+    ClassV,
+    ExternalV,
+    FieldSpec,
+    FuncV,
+    Known,
+    Member,
+    PartialV,
+    Ref,
+    TupleV,
+    Unknown,
+    Value,
+    alternatives,
+    union_of,
+)
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Frame, Interpreter
+
+Args = list[Value]
+Keywords = dict[str, Value]
+Model = Callable[["Interpreter", Args, Keywords, State, "ir.Node | None", "Frame"], "Value | None"]
+MUTATORS = ("heapq.", "bisect.insort", "random.shuffle")
+
+
+def call(
+    it: Interpreter,
+    f: ExternalV,
+    args: Args,
+    kw: Keywords,
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool,
+) -> Value:
+    from flowcheck.interp import calls
+
+    fixed = it.config.externals.get(f.name + "()")
+    if fixed is not None:
+        return fixed
+    model = None if open_ and f.name not in OPEN_SAFE else MODELS.get(f.name)
+    if model is not None:
+        result = model(it, args, kw, st, node, fr)
+        if result is not None:
+            return result
+    if f.name.startswith(MUTATORS):
+        for v in args:
+            calls.forget_container(it, v, st)
+    return calls.unknown_call(it, f, args, kw, st, node, fr, f.name)
+
+
+def _auto(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    return Unknown("enum.auto()")
+
+
+def _field(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    default = kw.get("default")
+    if isinstance(default, Unknown):
+        default = None
+    return FieldSpec(default, kw.get("default_factory"))
+
+
+def _cast(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    return a[1] if len(a) == 2 else None
+
+
+def _partial(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    return PartialV(a[0], tuple(a[1:]), dict(kw)) if a else None
+
+
+def _same(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    """A decorator that gives back what it wraps, called with or without arguments of its own."""
+    if a and isinstance(a[0], (FuncV, BoundV, ClassV, PartialV)):
+        return a[0]
+    return ExternalV("flowcheck.identity") if not a or isinstance(a[0], (Known, Unknown)) else None
+
+
+def _identity(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    return a[0] if a else None
+
+
+def _getenv(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    """The environment is unset, unless the scenario says otherwise."""
+    return a[1] if len(a) > 1 else kw.get("default", NONE)
+
+
+def _replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    """``dataclasses.replace``, ``msgspec.structs.replace``, ``copy.copy``: a copy with some fields changed."""
+    results: list[Value] = []
+    site = fr.site(node) if node is not None else None
+    for x in alternatives(a[0]) if a else ():
+        if not isinstance(x, Ref):
+            if isinstance(x, (Known, TupleV, Member)):
+                results.append(x)
+                continue
+            return None
+        obj = st.get(x.oid)
+        if obj is None:
+            return None
+        copy = obj.copy()
+        copy.site = site
+        copy.exact = True
+        if copy.kind == "skeleton":
+            return None
+        ref = it.alloc(st, copy, site)
+        if obj.kind == "free" and not kw:
+            st.write(ref.oid).tag = obj.tag
+        for name, v in kw.items():
+            if name in it.config.tracked:
+                v = it.at(v, site, f"replace({name}=…)")
+            st.write(ref.oid).attrs[name] = v
+        if kw and obj.cls is not None:
+            post = classes.class_attr(it, obj.cls, "__post_init__", st)
+            if isinstance(post, FuncV):
+                from flowcheck.interp import calls
+
+                calls.call(it, BoundV(post, ref), [], {}, st, node, fr)
+        results.append(ref)
+    return union_of(results) if results else None
+
+
+def _deepcopy(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    return deep_copy(it, a[0], st, {}) if len(a) == 1 else None
+
+
+def deep_copy(it: Interpreter, v: Value, st: State, seen: dict[int, Ref]) -> Value:
+    if isinstance(v, TupleV):
+        return TupleV([deep_copy(it, x, st, seen) for x in v.items])
+    if isinstance(v, Ref):
+        if v.oid in seen:
+            return seen[v.oid]
+        obj = st.get(v.oid)
+        if obj is None or obj.kind in ("skeleton", "free", "env", "class", "module"):
+            return v
+        copy = obj.copy()
+        ref = it.alloc(st, copy)
+        seen[v.oid] = ref
+        w = st.write(ref.oid)
+        w.attrs = {k: deep_copy(it, x, st, seen) for k, x in obj.attrs.items()}
+        if obj.items is not None:
+            if obj.kind == "dict":
+                w.items = {k: (p[0], deep_copy(it, p[1], st, seen)) for k, p in obj.items.items()}
+            else:
+                w.items = [deep_copy(it, x, st, seen) for x in obj.items]
+        return ref
+    if len(alternatives(v)) > 1:
+        return union_of([deep_copy(it, x, st, seen) for x in alternatives(v)])
+    return v
+
+
+def _fields(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    """``dataclasses.fields`` and ``msgspec.structs.fields``: objects with a name."""
+    cls: ClassV | None = None
+    for x in alternatives(a[0]) if a else ():
+        found = x if isinstance(x, ClassV) else st.obj(x.oid).cls if isinstance(x, Ref) and st.get(x.oid) else None
+        if found is None or (cls is not None and found is not cls):
+            return None
+        cls = found
+    if cls is None or not cls.is_record:
+        return None
+    out: list[Value] = []
+    for name in classes.record_fields(it, cls):
+        obj = Obj("plain object", attrs={"name": Known(name)})
+        out.append(it.alloc(st, obj))
+    return TupleV(out)
+
+
+def _asdict(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    if len(a) == 1 and isinstance(a[0], Ref):
+        obj = st.get(a[0].oid)
+        if obj is not None and obj.kind == "object" and obj.cls is not None and obj.cls.is_record:
+            names = classes.record_fields(it, obj.cls)
+            if all(n in obj.attrs for n in names):
+                return it.new_dict(st, {("k", n): (Known(n), obj.attrs[n]) for n in names})
+    return None
+
+
+def _defaultdict(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    items = {}
+    if len(a) > 1:
+        source = st.get(a[1].oid) if isinstance(a[1], Ref) else None
+        if source is None or source.kind != "dict" or source.items is None:
+            return None
+        items = dict(source.items)
+    ref = it.new_dict(st, items, fr.site(node) if node is not None else None)
+    if a and not (isinstance(a[0], Known) and a[0].value is None):
+        st.write(ref.oid).default = a[0]
+    return ref
+
+
+def _ordered(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    from flowcheck.interp import builtin_models
+
+    return builtin_models.MODELS["dict"](it, a, kw, st, node, fr)
+
+
+def _deque(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    from flowcheck.interp import builtin_models
+
+    if len(a) > 1 or kw:
+        ref = it.new_list(st, None)
+        return ref
+    return builtin_models.MODELS["list"](it, a, {}, st, node, fr)
+
+
+def _nullcontext(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    obj = Obj("plain object", attrs={"value": a[0] if a else kw.get("enter_result", NONE)})
+    obj.tag = "nullcontext"
+    return it.alloc(st, obj)
+
+
+def _namespace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    return it.alloc(st, Obj("plain object", attrs=dict(kw))) if not a else None
+
+
+def _forget(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    return NONE
+
+
+def _struct_force(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    if len(a) == 3 and isinstance(a[0], Ref) and isinstance(a[1], Known):
+        attributes.store(it, a[0], str(a[1].value), a[2], st)
+        return NONE
+    return None
+
+
+MODELS: dict[str, Model] = {
+    "enum.auto": _auto,
+    "dataclasses.field": _field,
+    "msgspec.field": _field,
+    "typing.cast": _cast,
+    "functools.partial": _partial,
+    "functools.lru_cache": _same,
+    "functools.cache": _same,
+    "functools.wraps": _same,
+    "torch.no_grad": _same,
+    "torch.inference_mode": _same,
+    "torch.compile": _same,
+    "torch.compiler.disable": _same,
+    "torch._dynamo.disable": _same,
+    "contextlib.contextmanager": _same,
+    "dataclasses.dataclass": _same,
+    "flowcheck.identity": _identity,
+    "os.getenv": _getenv,
+    "os.environ.get": _getenv,
+    "copy.copy": _replace,
+    "dataclasses.replace": _replace,
+    "msgspec.structs.replace": _replace,
+    "copy.replace": _replace,
+    "msgspec.structs.force_setattr": _struct_force,
+    "copy.deepcopy": _deepcopy,
+    "dataclasses.fields": _fields,
+    "msgspec.structs.fields": _fields,
+    "dataclasses.asdict": _asdict,
+    "msgspec.structs.asdict": _asdict,
+    "collections.defaultdict": _defaultdict,
+    "collections.OrderedDict": _ordered,
+    "collections.deque": _deque,
+    "contextlib.nullcontext": _nullcontext,
+    "types.SimpleNamespace": _namespace,
+}
+OPEN_SAFE = frozenset({"enum.auto"})
+
+_ = UNBOUND

@@ -1,0 +1,391 @@
+"""Functions: making them (decorators included), binding arguments, running bodies and generators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flowcheck.interp.heap import BaseState, Obj, State, merge
+from flowcheck.interp.values import (
+    NONE,
+    UNBOUND,
+    BoundV,
+    BuiltinV,
+    ClassV,
+    ExternalV,
+    FuncV,
+    GeneratorV,
+    Known,
+    PartialV,
+    Ref,
+    TupleV,
+    Unknown,
+    Value,
+    join,
+)
+from flowcheck.program.modules import target_names
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flowcheck.interp.engine import Frame, Interpreter, Outcome
+
+TRANSPARENT = frozenset(
+    {
+        "abc.abstractmethod", "contextlib.wraps", "functools.wraps", "typing.override", "typing.overload",
+        "typing_extensions.override", "typing.final", "typing.no_type_check", "torch.no_grad", "torch.inference_mode",
+        "torch.compile", "torch.jit.script", "torch.jit.ignore", "torch.jit.unused", "torch.enable_grad",
+        "torch.compiler.disable", "torch._dynamo.disable", "functools.lru_cache", "functools.cache",
+        "torch.compiler.allow_in_graph", "functools.singledispatch", "typing.runtime_checkable",
+    }
+)  # fmt: skip
+MEMOISING = frozenset({"functools.lru_cache", "functools.cache"})
+
+
+# -------------------------------------------------------------------------------------------------------------- making
+def make_lambda(it: Interpreter, e: ir.Lambda, fr: Frame, st: State) -> FuncV:
+    env = st.obj(fr.env)
+    home = fr.env if env.kind != "class" else (env.parent or 0)
+    f = FuncV(e, fr.module, home, fr.owner, fr.cls, _defaults(it, e.params, fr, st))
+    return f
+
+
+def _defaults(it: Interpreter, params: ir.Params, fr: Frame, st: State) -> dict[str, Value]:
+    return {p.name: it.eval(p.default, fr, st) for p in params.items if p.default is not None}
+
+
+def make_function(it: Interpreter, s: ir.FunctionDef, fr: Frame, st: State) -> Value:
+    """The value that a ``def`` binds, its decorators applied."""
+    env = st.obj(fr.env)
+    in_class = env.kind == "class"
+    home = (env.parent or 0) if in_class else fr.env
+    owner = None if s.body is None else fr.owner
+    f = FuncV(s, fr.module, home, owner, fr.cls, _defaults(it, s.params, fr, st))
+    value: Value = f
+    for d in reversed(s.decorators):
+        value = _decorate(it, f, value, d, s, fr, st)
+    return value
+
+
+def _decorate(it: Interpreter, f: FuncV, value: Value, d: ir.Expr, s: ir.FunctionDef, fr: Frame, st: State) -> Value:
+    from flowcheck.interp import calls
+
+    target = d.func if isinstance(d, ir.Call) else d
+    if isinstance(target, ir.Attribute) and target.attr in ("setter", "deleter", "getter"):
+        old = st.obj(fr.env).attrs.get(s.name)
+        if isinstance(old, FuncV) and old.kind in ("property", "cached"):
+            if target.attr != "setter":
+                return old
+            new = FuncV(old.node, old.module, old.env, old.owner, old.cls, old.defaults, old.kind)
+            new.setter = f
+            return new
+    dv = it.eval(target, fr, st)
+    name = dv.name if isinstance(dv, (BuiltinV, ExternalV)) else None
+    if name == "staticmethod":
+        f.kind = "static"
+        return value
+    if name == "classmethod":
+        f.kind = "class"
+        return value
+    if name in ("property", "abc.abstractproperty"):
+        f.kind = "property"
+        return value
+    if name in ("functools.cached_property", "cached_property"):
+        f.kind = "cached"
+        return value
+    if name in ("contextlib.contextmanager", "contextlib.asynccontextmanager"):
+        f.is_context = True
+        return value
+    if name is not None and name in TRANSPARENT:
+        f.memo = f.memo or name in MEMOISING
+        return value
+    if isinstance(dv, (FuncV, BoundV, PartialV, ClassV)):
+        from flowcheck.interp.engine import Dead
+
+        try:
+            full = it.eval(d, fr, st) if isinstance(d, ir.Call) else dv
+            result = calls.call(it, full, [value], {}, st, d, fr)
+        except Dead:
+            return Unknown(f"what a decorator makes of {f.qualname}")
+        for x in (result,):
+            if isinstance(x, FuncV) and x.cls is None:
+                x.cls = f.cls
+            if isinstance(x, FuncV) and f.kind in ("static", "class") and x is not f:
+                x.kind = f.kind
+        return result
+    # A decorator that nobody can read: assumed to call what it wraps. Kernels are told apart by what they are made with.
+    if isinstance(dv, ExternalV) and ("triton" in dv.name or "tilelang" in dv.name or dv.name.startswith("numba")):
+        return ExternalV(f"kernel.{f.qualname}")
+    it.count("opaque decorators")
+    return value
+
+
+# -------------------------------------------------------------------------------------------------------------- locals
+def body_of(it: Interpreter, f: FuncV) -> tuple[ir.Stmt, ...]:
+    node = f.node
+    assert isinstance(node, ir.FunctionDef)
+    if node.body is not None:
+        return node.body
+    assert f.module.syntax is not None
+    return f.module.syntax.body_of(node)
+
+
+_LOCALS: dict[int, tuple[object, frozenset[str]]] = {}
+
+
+def local_names(it: Interpreter, f: FuncV) -> frozenset[str]:
+    """Names that the function's body binds, so that reading one before it is bound raises."""
+    found = _LOCALS.get(id(f.node))
+    if found is not None and found[0] is f.node:
+        return found[1]
+    if isinstance(f.node, ir.Lambda):
+        names: set[str] = {p.name for p in f.node.params.items}
+    else:
+        names = {p.name for p in f.node.params.items}
+        outer: set[str] = set()
+        stack: list[ir.Stmt] = list(body_of(it, f))
+        while stack:
+            s = stack.pop()
+            if isinstance(s, (ir.FunctionDef, ir.ClassDef)):
+                names.add(s.name)
+            elif isinstance(s, ir.Assign):
+                for t in s.targets:
+                    names.update(target_names(t))
+            elif isinstance(s, (ir.AnnAssign, ir.AugAssign)):
+                names.update(target_names(s.target))
+            elif isinstance(s, ir.For):
+                names.update(target_names(s.target))
+                stack += s.body + s.orelse
+            elif isinstance(s, (ir.If, ir.While)):
+                stack += s.body + s.orelse
+            elif isinstance(s, ir.With):
+                for item in s.items:
+                    if item.target is not None:
+                        names.update(target_names(item.target))
+                stack += s.body
+            elif isinstance(s, ir.Try):
+                stack += s.body + s.orelse + s.final
+                for h in s.handlers:
+                    if h.name:
+                        names.add(h.name)
+                    stack += h.body
+            elif isinstance(s, (ir.Global, ir.Nonlocal)):
+                outer.update(s.names)
+            elif isinstance(s, ir.Import):
+                names.update(alias or dotted.split(".")[0] for dotted, alias in s.names)
+            elif isinstance(s, ir.ImportFrom):
+                names.update(alias or name for name, alias in s.names)
+            elif isinstance(s, ir.Match):
+                for case in s.cases:
+                    stack += case.body
+        names -= outer
+    result = frozenset(names)
+    _LOCALS[id(f.node)] = (f.node, result)
+    return result
+
+
+_NESTED: dict[int, tuple[object, bool]] = {}
+
+
+def keeps_environment(it: Interpreter, f: FuncV) -> bool:
+    """Whether something made inside the function may outlive the call and still see its locals."""
+    found = _NESTED.get(id(f.node))
+    if found is not None and found[0] is f.node:
+        return found[1]
+    result = isinstance(f.node, ir.Lambda) or any(_holds_function(s) for s in body_of(it, f))
+    _NESTED[id(f.node)] = (f.node, result)
+    return result
+
+
+def _holds_function(node: object) -> bool:
+    if isinstance(node, (ir.FunctionDef, ir.Lambda, ir.ClassDef)):
+        return True
+    if isinstance(node, ir.Node):
+        for name in type(node).__slots__ if hasattr(type(node), "__slots__") else ():
+            if _holds_function(getattr(node, name)):
+                return True
+        for base in type(node).__mro__[1:]:
+            for name in getattr(base, "__slots__", ()):
+                if _holds_function(getattr(node, name)):
+                    return True
+        return False
+    if isinstance(node, tuple):
+        return any(map(_holds_function, node))
+    return False
+
+
+# ------------------------------------------------------------------------------------------------------------- binding
+def bind(
+    it: Interpreter,
+    f: FuncV,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    open_: bool,
+    node: ir.Node | None,
+    fr: Frame | None,
+) -> dict[str, Value]:
+    """The environment of a call. ``open_``: there may be more arguments than ``args`` and ``keywords`` say."""
+    env: dict[str, Value] = {}
+    kw = dict(keywords)
+    n = 0
+    variadic = False
+    for p in f.node.params.items:
+        if p.kind in ("pos", "arg"):
+            if n < len(args):
+                env[p.name] = args[n]
+                if p.kind == "arg" and p.name in kw:
+                    it.throw("TypeError", st, node, fr)
+            elif p.kind == "arg" and p.name in kw:
+                env[p.name] = kw.pop(p.name)
+            elif open_:
+                unknown: Value = Unknown("an argument of an unknown list")
+                env[p.name] = join(f.defaults[p.name], unknown) if p.name in f.defaults else unknown
+            elif p.name in f.defaults:
+                env[p.name] = f.defaults[p.name]
+            else:
+                it.throw("TypeError", st, node, fr)
+            n += 1
+        elif p.kind == "*":
+            variadic = True
+            if p.name:
+                env[p.name] = Unknown("variadic arguments") if open_ else TupleV(args[n:])
+        elif p.kind == "kw":
+            if p.name in kw:
+                env[p.name] = kw.pop(p.name)
+            elif open_:
+                unknown = Unknown("an argument of an unknown mapping")
+                env[p.name] = join(f.defaults[p.name], unknown) if p.name in f.defaults else unknown
+            elif p.name in f.defaults:
+                env[p.name] = f.defaults[p.name]
+            else:
+                it.throw("TypeError", st, node, fr)
+        else:
+            if open_:
+                ref = it.new_dict(st, None)
+            else:
+                ref = it.new_dict(st, {("k", k): (Known(k), v) for k, v in kw.items()})
+            env[p.name] = ref
+            kw = {}
+    if kw or (len(args) > n and not variadic):
+        it.throw("TypeError", st, node, fr)
+    return env
+
+
+# ------------------------------------------------------------------------------------------------------------- calling
+def run(
+    it: Interpreter,
+    f: FuncV,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool,
+    hook: Callable[[Value, State], Value] | None,
+    want: bool | None,
+    body: tuple[ir.Stmt, ...] | None = None,
+) -> Value:
+    """Runs a function's body in ``st`` and gives what it returns."""
+    from flowcheck.interp.engine import Dead, Frame
+
+    env = bind(it, f, args, keywords, st, open_, node, fr)
+    if it.config.tracked and node is not None:
+        site = fr.site(node)
+        for name in env.keys() & it.config.tracked:
+            env[name] = it.at(env[name], site, f"passed to {f.qualname}({name}=…)")
+    if isinstance(f.node, ir.FunctionDef) and f.node.is_generator and hook is None and not f.is_context:
+        return GeneratorV(f, tuple(args), dict(keywords))
+    oid = st.new(Obj("env", attrs=env, parent=f.env))
+    self_ = _self_of(f, env, fr, st)
+    owner = f.node if isinstance(f.node, ir.FunctionDef) and f.node.body is None else f.owner
+    inner = Frame(f, f.module, oid, owner, f.cls, self_, fr, fr.site(node) if node is not None else None)
+    inner.hook = hook
+    inner.want = want
+    it.count("calls")
+    if isinstance(f.node, ir.FunctionDef):
+        it.called[(f.module.path, f.node.line)] = f.qualname
+    it.depth += 1
+    loops, it.loop_sites = it.loop_sites, [*it.loop_sites] if it.loop_sites else it.loop_sites
+    try:
+        if isinstance(f.node, ir.Lambda):
+            return it.eval(f.node.body, inner, st)
+        outcomes = it.exec_block(body if body is not None else body_of(it, f), inner, st)
+    finally:
+        it.depth -= 1
+        it.loop_sites = loops
+    value = finish(outcomes, st)
+    if value is None:
+        raise Dead
+    if not isinstance(st, BaseState) and hook is None and not keeps_environment(it, f):
+        st.top.objects.pop(oid, None)
+    if isinstance(f.node, ir.FunctionDef) and f.node.is_async:
+        return value
+    return value
+
+
+def finish(outcomes: list[Outcome], st: State) -> Value | None:
+    """Merges the ways in which a body ends into ``st``; the returned value, or None when it never returns."""
+    states: list[State] = []
+    value: Value | None = None
+    for kind, state, v in outcomes:
+        if kind == "r":
+            assert v is not None
+        elif kind == "n":
+            v = NONE
+        else:
+            continue
+        states.append(state)
+        value = v if value is None else join(value, v)  # type: ignore[arg-type]
+    if not states:
+        return None
+    merged = merge(states)
+    if merged is not st:
+        st.become(merged)
+    return value
+
+
+def _self_of(f: FuncV, env: dict[str, Value], fr: Frame, st: State) -> Value | None:
+    params = f.node.params.items
+    if f.cls is not None and isinstance(f.node, ir.FunctionDef) and params and f.kind != "static":
+        home = st.get(f.env)
+        if home is None or home.kind in ("module", "class") or params[0].name in ("self", "cls"):
+            return env.get(params[0].name)
+    home = st.get(f.env)
+    while home is not None and home.kind == "env":  # a closure inside a method sees the method's self
+        for name in ("self", "cls"):
+            if name in home.attrs:
+                return home.attrs[name]
+        home = st.get(home.parent) if home.parent is not None else None
+    return None
+
+
+def run_generator(it: Interpreter, g: GeneratorV, fr: Frame, st: State, node: ir.Node | None) -> list[Value] | None:
+    """Runs a generator to its end where it is consumed; None when what it yields is not one known list."""
+    from flowcheck.interp.engine import Budget, Dead, Frame
+
+    f = g.func
+    if it.depth >= it.config.max_depth:
+        return None
+    env = bind(it, f, list(g.args), g.keywords, st, False, node, fr)
+    oid = st.new(Obj("env", attrs=env, parent=f.env))
+    owner = f.node if isinstance(f.node, ir.FunctionDef) and f.node.body is None else f.owner
+    inner = Frame(f, f.module, oid, owner, f.cls, _self_of(f, env, fr, st), fr, None)
+    inner.yields = []
+    forks = it.counts.get("forks", 0)
+    loops = it.counts.get("loops", 0)
+    it.depth += 1
+    try:
+        outcomes = it.exec_block(body_of(it, f), inner, st)
+    except Budget:
+        raise
+    finally:
+        it.depth -= 1
+    if finish(outcomes, st) is None:
+        raise Dead
+    if "#inexact" in inner.memo or it.counts.get("forks", 0) != forks or it.counts.get("loops", 0) != loops:
+        return None
+    return inner.yields
+
+
+_ = (UNBOUND, Ref)

@@ -1,0 +1,304 @@
+"""The abstract heap: objects at addresses, and states that share what they have in common.
+
+A :class:`State` is a stack of layers. Forking freezes the top layer and gives each side a new one, so that a fork costs
+nothing and a merge looks only at what the two sides changed since they parted. Addresses below every layer belong to the
+*base*: modules, classes, and the skeletons that are evaluated on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+from flowcheck.interp.values import UNBOUND, Unknown, Value, join
+
+if TYPE_CHECKING:
+    from flowcheck.interp.trails import Site
+    from flowcheck.interp.values import ClassV
+
+__all__ = ["Base", "Obj", "State", "join_objects", "merge"]
+
+DEEPEST_STACK = 24
+"""Layers are squashed past this depth: look-ups walk them."""
+
+
+class Obj:
+    """One abstract object.
+
+    ``kind``: "object", "skeleton" (attributes evaluated on demand), "free" (attributes unknown, but the class is
+    known), "list", "dict", "set", "env", "class", "module", "iterator". ``items`` holds a list's values, a set's
+    values, or a dict's ``{key: (key value, value)}``; None when the contents are not known. ``exact`` is False when
+    the address stands for several concrete objects: stores to it are weak.
+    """
+
+    __slots__ = ("attrs", "cls", "ctor", "default", "elements", "exact", "items", "kind", "parent", "site", "tag")
+
+    def __init__(
+        self,
+        kind: str,
+        cls: ClassV | None = None,
+        attrs: dict[str, Value] | None = None,
+        items: Any = None,
+        site: Site | None = None,
+        parent: int | None = None,
+    ) -> None:
+        self.kind = kind
+        self.cls = cls
+        self.attrs = attrs if attrs is not None else {}
+        self.items = items
+        self.site = site
+        self.parent = parent
+        self.ctor: dict[str, Value] | None = None
+        self.default: Value | None = None
+        self.elements: Value | None = None  # what a container of unknown contents may hold, if that much is known
+        self.exact = True
+        self.tag: Any = None
+
+    def copy(self) -> Obj:
+        new = Obj.__new__(Obj)
+        new.kind = self.kind
+        new.cls = self.cls
+        new.attrs = self.attrs.copy()
+        new.items = self.items.copy() if self.items is not None else None
+        new.site = self.site
+        new.parent = self.parent
+        new.ctor = self.ctor
+        new.default = self.default
+        new.elements = self.elements
+        new.exact = self.exact
+        new.tag = self.tag
+        return new
+
+
+class Base:
+    """Addresses and objects that all states of one interpreter share."""
+
+    __slots__ = ("next", "objects")
+
+    def __init__(self) -> None:
+        self.objects: dict[int, Obj] = {}
+        self.next = 1
+
+    def address(self) -> int:
+        self.next += 1
+        return self.next
+
+
+class _Layer:
+    __slots__ = ("depth", "objects", "parent")
+
+    def __init__(self, parent: _Layer | None) -> None:
+        self.objects: dict[int, Obj] = {}
+        self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+
+
+class State:
+    """One abstract state: the heap above the base, and what tests have established about keyed unknowns."""
+
+    __slots__ = ("base", "facts", "top")
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+        self.top = _Layer(None)
+        self.facts: dict[Hashable, Any] = {}
+
+    # -------------------------------------------------------------------------------------------------- reading
+    def get(self, oid: int) -> Obj | None:
+        layer: _Layer | None = self.top
+        while layer is not None:
+            found = layer.objects.get(oid)
+            if found is not None:
+                return found
+            layer = layer.parent
+        return self.base.objects.get(oid)
+
+    def obj(self, oid: int) -> Obj:
+        found = self.get(oid)
+        if found is None:
+            raise KeyError(f"no object at {oid}")
+        return found
+
+    # -------------------------------------------------------------------------------------------------- writing
+    def write(self, oid: int) -> Obj:
+        """The object at ``oid``, safe to change in this state alone."""
+        found = self.top.objects.get(oid)
+        if found is None:
+            found = self.obj(oid).copy()
+            self.top.objects[oid] = found
+        return found
+
+    def new(self, obj: Obj) -> int:
+        oid = self.base.address()
+        self.top.objects[oid] = obj
+        return oid
+
+    def put(self, oid: int, obj: Obj) -> None:
+        self.top.objects[oid] = obj
+
+    # -------------------------------------------------------------------------------------------------- forking
+    def fork(self) -> State:
+        """A state that starts equal to this one; both can be written from now on without touching the other."""
+        if self.top.objects:
+            self._freeze()
+        other = State.__new__(State)
+        other.base = self.base
+        other.top = _Layer(self.top.parent)
+        other.facts = self.facts.copy()
+        return other
+
+    def _freeze(self) -> None:
+        top = self.top
+        if top.depth > DEEPEST_STACK:
+            flat: dict[int, Obj] = {}
+            layers: list[_Layer] = []
+            layer: _Layer | None = top
+            while layer is not None:
+                layers.append(layer)
+                layer = layer.parent
+            for layer in reversed(layers):
+                flat.update(layer.objects)
+            bottom = _Layer(None)
+            bottom.objects = flat
+            top = bottom
+        self.top = _Layer(top)
+
+    def become(self, other: State) -> None:
+        self.top = other.top
+        self.facts = other.facts
+
+    def mark(self) -> _Layer | None:
+        """A point to which changes can be related later (see :meth:`changed_since`)."""
+        self._freeze()
+        return self.top.parent
+
+
+class BaseState(State):
+    """Writes go straight to the base: modules being imported, skeletons being evaluated."""
+
+    __slots__ = ()
+
+    def get(self, oid: int) -> Obj | None:
+        return self.base.objects.get(oid)
+
+    def write(self, oid: int) -> Obj:
+        return self.base.objects[oid]
+
+    def new(self, obj: Obj) -> int:
+        oid = self.base.address()
+        self.base.objects[oid] = obj
+        return oid
+
+    def put(self, oid: int, obj: Obj) -> None:
+        self.base.objects[oid] = obj
+
+    def fork(self) -> State:
+        return State(self.base)
+
+    def become(self, other: State) -> None:
+        layers: list[_Layer] = []
+        layer: _Layer | None = other.top
+        while layer is not None:
+            layers.append(layer)
+            layer = layer.parent
+        for layer in reversed(layers):
+            self.base.objects.update(layer.objects)
+
+
+def join_objects(a: Obj, b: Obj) -> Obj:
+    """The object that stands for ``a`` or ``b``, two versions of what is at one address."""
+    if a is b:
+        return a
+    new = a.copy()
+    for name in a.attrs.keys() | b.attrs.keys():
+        va, vb = a.attrs.get(name), b.attrs.get(name)
+        if va is vb:
+            continue
+        new.attrs[name] = join(UNBOUND if va is None else va, UNBOUND if vb is None else vb)
+    if a.items is not None or b.items is not None:
+        new.items = _join_items(a, b)
+        if new.items is None:
+            new.elements = _elements_of(a, b)
+    elif a.elements is not None or b.elements is not None:
+        new.elements = None if a.elements is None or b.elements is None else join(a.elements, b.elements)
+    new.exact = a.exact and b.exact
+    return new
+
+
+def _elements_of(a: Obj, b: Obj) -> Value | None:
+    result: Value | None = None
+    for side in (a, b):
+        if side.items is None:
+            if side.elements is None:
+                return None
+            values = [side.elements]
+        elif side.kind == "dict":
+            values = [v for _, v in side.items.values()]
+        else:
+            values = list(side.items)
+        for value in values:
+            result = value if result is None else join(result, value)
+    return result
+
+
+def _join_items(a: Obj, b: Obj) -> Any:
+    x, y = a.items, b.items
+    if x is None or y is None:
+        return None
+    if a.kind in ("list", "iterator"):
+        return [join(p, q) for p, q in zip(x, y)] if len(x) == len(y) else None
+    if a.kind == "dict":
+        if list(x) != list(y):
+            return None
+        return {k: (x[k][0], join(x[k][1], y[k][1])) for k in x}
+    return x if x == y else None
+
+
+def merge(states: list[State], hook: Callable[[State], None] | None = None) -> State:
+    """One state that stands for all of ``states``; it may be one of them when there is nothing to join."""
+    result = states[0]
+    for other in states[1:]:
+        if other is not result:
+            result = _merge2(result, other)
+    return result
+
+
+def _merge2(a: State, b: State) -> State:
+    la: _Layer | None = a.top
+    lb: _Layer | None = b.top
+    changed_a: dict[int, Obj] = {}
+    changed_b: dict[int, Obj] = {}
+    # Walk both stacks down to the layer that they share, collecting the newest version of everything above it.
+    while la is not lb:
+        if lb is None or (la is not None and la.depth >= lb.depth):
+            assert la is not None
+            for oid, obj in la.objects.items():
+                changed_a.setdefault(oid, obj)
+            la = la.parent
+        else:
+            for oid, obj in lb.objects.items():
+                changed_b.setdefault(oid, obj)
+            lb = lb.parent
+    result = State.__new__(State)
+    result.base = a.base
+    result.top = _Layer(la)
+    objects = result.top.objects
+    below = State.__new__(State)
+    below.base = a.base
+    below.top = la if la is not None else _Layer(None)
+    for oid, obj in changed_a.items():
+        other = changed_b.get(oid)
+        if other is None:
+            before = below.get(oid)
+            objects[oid] = obj if before is None else join_objects(obj, before)
+        else:
+            objects[oid] = join_objects(obj, other)
+    for oid, obj in changed_b.items():
+        if oid not in changed_a:
+            before = below.get(oid)
+            objects[oid] = obj if before is None else join_objects(before, obj)
+    result.facts = {k: v for k, v in a.facts.items() if b.facts.get(k, _MISSING) == v}
+    return result
+
+
+_MISSING = Unknown("no such fact")

@@ -1,0 +1,344 @@
+"""Names: look-up through environments, modules and builtins; assignment to every kind of target."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING
+
+from flowcheck.interp import attributes, operators
+from flowcheck.interp.heap import State
+from flowcheck.interp.values import (
+    NONE,
+    UNBOUND,
+    BuiltinV,
+    ClassV,
+    ExternalV,
+    FuncV,
+    Known,
+    LazyImport,
+    ModuleV,
+    Ref,
+    TupleV,
+    Union,
+    Unknown,
+    Value,
+    alternatives,
+    join,
+    union_of,
+)
+from flowcheck.program.modules import Module, Program
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Frame, Interpreter
+
+BUILTIN_NAMES = frozenset(dir(builtins))
+
+
+# ------------------------------------------------------------------------------------------------------------- look-up
+def drop_unbound(v: Value) -> Value | None:
+    """``v`` without the possibility that it is not set; None when nothing else is left."""
+    if v is UNBOUND:
+        return None
+    if isinstance(v, Union) and UNBOUND in v.items:
+        rest = [x for x in v.items if x is not UNBOUND]
+        return union_of(rest) if rest else None
+    return v
+
+
+def lookup(it: Interpreter, name: str, fr: Frame, st: State, e: ir.Node | None = None) -> Value:
+    if name not in fr.global_names:
+        oid: int | None = fr.env
+        first = True
+        while oid is not None:
+            obj = st.get(oid)
+            if obj is None or obj.kind == "module":
+                break
+            if first or obj.kind != "class":
+                v = obj.attrs.get(name)
+                if v is not None:
+                    bound = drop_unbound(v)
+                    if bound is not v:
+                        it.may_throw("UnboundLocalError", st, e, fr)
+                    if bound is not None:
+                        return bound
+                    from flowcheck.interp.engine import Dead
+
+                    raise Dead
+            if oid in it.slices and fr.env != oid:
+                from flowcheck.interp import skeletons
+
+                local = skeletons.local_value(it, name, it.slices[oid], st)
+                if local is not None:
+                    return local
+            first = False
+            oid = obj.parent
+        if fr.slice_of is not None:
+            from flowcheck.interp import skeletons
+
+            local = skeletons.local_value(it, name, fr, st)
+            if local is not None:
+                return local
+        if _is_local(it, name, fr):
+            it.throw("UnboundLocalError", st, e, fr)
+    override = it.config.globals.get(name)
+    if override is not None:
+        return override
+    v = global_value(it, fr.module, name, st)
+    if v is not None:
+        bound = drop_unbound(v)
+        if bound is not None:
+            return bound
+    if name in BUILTIN_NAMES:
+        return _builtin(name)
+    if fr.func is not None and not it.in_base and v is None and fr.slice_of is None and not fr.module.stars:
+        it.throw("NameError", st, e, fr)
+    it.may_raise(st, e, fr)
+    return Unknown(f"name {name}")
+
+
+def _builtin(name: str) -> Value:
+    if name == "__debug__":
+        return Known(True)
+    return BuiltinV(name)
+
+
+def _is_local(it: Interpreter, name: str, fr: Frame) -> bool:
+    """Whether Python's compiler takes ``name`` for a local of this function (so that reading it unset raises)."""
+    if fr.func is None or fr.slice_of is not None:
+        return False
+    from flowcheck.interp import functions
+
+    return name in functions.local_names(it, fr.func)
+
+
+def global_value(it: Interpreter, module: Module, name: str, st: State) -> Value | None:
+    """What ``module.name`` is, evaluating on demand the statements that bind it; None when nothing does."""
+    it.module_oid(module)
+    obj = st.get(module.oid)
+    assert obj is not None
+    if obj is not it.base.objects[module.oid] and name in obj.attrs:  # written through ``global`` on this path
+        return obj.attrs[name]
+    writers = module.global_writers(name)
+    if writers:
+        return _written_global(it, module, name, writers, st)
+    return _plain_global(it, module, name, st)
+
+
+def _plain_global(it: Interpreter, module: Module, name: str, st: State) -> Value | None:
+    base = it.base.objects[module.oid]
+    v = base.attrs.get(name)
+    if v is not None and v is not UNBOUND:
+        return force(it, module, name, v)
+    if module.ordered and not module.running:
+        module.running = True
+        for statement in module.body:
+            run_top(it, module, statement)
+    elif name in module.bindings:
+        for statement in module.bindings[name]:
+            run_top(it, module, statement)
+    v = base.attrs.get(name)
+    if v is not None:
+        return force(it, module, name, v)
+    if module.is_package:
+        sub = it.program.module(f"{module.name}.{name}")
+        if sub is not None:
+            it.module_oid(sub)
+            return ModuleV(sub)
+    for star in module.stars:
+        source = it.module_value(Program.resolve(module, star))
+        if isinstance(source, ModuleV):
+            v = global_value(it, source.module, name, st)
+            if v is not None:
+                return v
+        elif name not in BUILTIN_NAMES and isinstance(source, ExternalV):
+            return ExternalV(f"{source.name}.{name}")
+    if "__getattr__" in module.bindings and name != "__getattr__" and not name.startswith("__"):
+        hook = _plain_global(it, module, "__getattr__", st)
+        if isinstance(hook, FuncV):
+            from flowcheck.interp import calls
+            from flowcheck.interp.engine import Dead
+
+            try:
+                with it.outside():
+                    return calls.call(it, hook, [Known(name)], {}, it.base_state, None, it.module_frame(module))
+            except Dead:
+                return None
+    return None
+
+
+def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:
+    """Runs one top-level statement, once."""
+    if id(statement) in module.ran:
+        return
+    module.ran.add(id(statement))
+    with it.outside():
+        it.exec_block((statement,), it.module_frame(module), it.base_state)
+
+
+def force(it: Interpreter, module: Module, name: str, v: Value) -> Value:
+    """``v`` with imports resolved."""
+    if isinstance(v, LazyImport):
+        busy = ("import", module.oid, name)
+        if busy in it.lazy_busy:
+            return Unknown(f"import cycle through {name}")
+        it.lazy_busy.add(busy)
+        try:
+            found = global_value(it, v.module, v.name, it.base_state)
+        finally:
+            it.lazy_busy.discard(busy)
+        result = found if found is not None else Unknown(f"{v.module.name} has no {v.name}")
+        base = it.base.objects[module.oid]
+        if base.attrs.get(name) is v:
+            base.attrs[name] = result
+        return result
+    if isinstance(v, Union) and any(isinstance(x, LazyImport) for x in v.items):
+        return union_of([force(it, module, f"{name}#{i}", x) for i, x in enumerate(v.items)])
+    return v
+
+
+def _written_global(
+    it: Interpreter, module: Module, name: str, writers: list[ir.FunctionDef], st: State
+) -> Value | None:
+    """A module variable that functions write through ``global``: joined with everything that they may store."""
+    from flowcheck.interp import skeletons
+
+    key = ("global", module.oid, name)
+    if key in it.lazy:
+        return it.lazy[key]
+    start = _plain_global(it, module, name, st)
+    if key in it.lazy_busy:
+        return start if start is not None else Unknown(f"global {name}")
+    it.lazy_busy.add(key)
+    try:
+        value = start
+        for function in writers:
+            for source in skeletons.local_stores(it, module, function, name):
+                v = skeletons.slice_value(it, module, function, source, name)
+                if v is not None:
+                    value = v if value is None else join(value, v)
+    finally:
+        it.lazy_busy.discard(key)
+    if value is None:
+        value = Unknown(f"global {name}")
+    it.lazy[key] = value
+    return value
+
+
+# ---------------------------------------------------------------------------------------------------------- assignment
+def assign(it: Interpreter, t: ir.Expr, v: Value, fr: Frame, st: State, source: ir.Expr | None = None) -> None:
+    """Binds target ``t`` to ``v``; ``source`` is the expression that gave ``v``, remembered for later tests of a name."""
+    if isinstance(t, ir.Name):
+        _assign_name(it, t.id, v, fr, st, source)
+    elif isinstance(t, ir.Attribute):
+        attributes.set_(it, it.eval(t.value, fr, st), t.attr, v, fr, st, t)
+    elif isinstance(t, (ir.TupleExpr, ir.ListExpr)):
+        _unpack(it, t, v, fr, st)
+    elif isinstance(t, ir.Subscript):
+        c = it.eval(t.value, fr, st)
+        if isinstance(t.index, ir.Slice):
+            it.eval(t.index, fr, st)
+            _store_slice(it, c, v, fr, st)
+        else:
+            operators.put(it, c, it.eval(t.index, fr, st), v, fr, st, t)
+    elif isinstance(t, ir.Star):
+        assign(it, t.value, v, fr, st)
+
+
+def _store_slice(it: Interpreter, c: Value, v: Value, fr: Frame, st: State) -> None:
+    for x in alternatives(c):
+        if isinstance(x, Ref):
+            obj = st.get(x.oid)
+            if obj is not None and obj.cls is None and obj.kind == "list":
+                element = join(operators.element(it, x, st), operators.element(it, v, st))
+                obj = st.write(x.oid)
+                obj.items = None
+                obj.elements = element
+
+
+def _assign_name(it: Interpreter, name: str, v: Value, fr: Frame, st: State, source: ir.Expr | None) -> None:
+    if name in fr.global_names:
+        st.write(it.module_oid(fr.module)).attrs[name] = v
+        return
+    if name in fr.nonlocal_names:
+        env = st.get(fr.env)
+        oid = env.parent if env is not None else None
+        while oid is not None:
+            obj = st.get(oid)
+            if obj is None or obj.kind == "module":
+                break
+            if obj.kind != "class" and name in obj.attrs:
+                st.write(oid).attrs[name] = v
+                return
+            oid = obj.parent
+    env_obj = st.write(fr.env)
+    env_obj.attrs[name] = v
+    if source is not None and isinstance(source, (ir.BoolOp, ir.Compare, ir.UnaryOp, ir.Call, ir.IfExp)):
+        from flowcheck.interp import refine
+
+        refine.remember(it, name, source, v, fr, st)
+    else:
+        env_obj.attrs.pop("@" + name, None)
+
+
+def _unpack(it: Interpreter, t: ir.TupleExpr | ir.ListExpr, v: Value, fr: Frame, st: State) -> None:
+    stars = [i for i, e in enumerate(t.items) if isinstance(e, ir.Star)]
+    n = len(t.items)
+    rows: list[list[Value]] = []
+    unknown = False
+    for x in alternatives(v):
+        items = operators.iterate(it, x, fr, st, t) if not isinstance(x, Known) or x.value is not None else None
+        if items is None:
+            if isinstance(x, Known) and x.value is None:
+                if isinstance(v, Union):
+                    it.may_throw("TypeError", st, t, fr)
+                    continue
+                it.throw("TypeError", st, t, fr)
+            unknown = True
+            continue
+        if stars:
+            if len(items) < n - 1:
+                it.may_throw("ValueError", st, t, fr)
+                continue
+            i, tail = stars[0], n - stars[0] - 1
+            middle = items[i : len(items) - tail]
+            rows.append([*items[:i], it.new_list(st, middle), *items[len(items) - tail :]])
+        elif len(items) == n:
+            rows.append(items)
+        else:
+            it.may_throw("ValueError", st, t, fr)
+    if not rows and not unknown:
+        from flowcheck.interp.engine import Dead
+
+        raise Dead
+    if unknown:
+        it.may_raise(st, t, fr)
+    for i, e in enumerate(t.items):
+        column = [row[i] for row in rows]
+        if unknown:
+            element = operators.element(it, v, st)
+            if i in stars:
+                ref = it.new_list(st, None)
+                st.write(ref.oid).elements = element
+                column.append(ref)
+            else:
+                column.append(element)
+        assign(it, e.value if isinstance(e, ir.Star) else e, union_of(column), fr, st)
+
+
+def delete(it: Interpreter, t: ir.Expr, fr: Frame, st: State) -> None:
+    if isinstance(t, ir.Name):
+        env = st.write(fr.env if t.id not in fr.global_names else it.module_oid(fr.module))
+        env.attrs[t.id] = UNBOUND
+    elif isinstance(t, ir.Subscript):
+        c = it.eval(t.value, fr, st)
+        k = it.eval(t.index, fr, st)
+        operators.delete_item(it, c, k, fr, st, t)
+    elif isinstance(t, ir.Attribute):
+        attributes.delete(it, it.eval(t.value, fr, st), t.attr, fr, st, t)
+    elif isinstance(t, (ir.TupleExpr, ir.ListExpr)):
+        for x in t.items:
+            delete(it, x, fr, st)
+
+
+_ = (NONE, ClassV, TupleV)

@@ -1,0 +1,547 @@
+"""Skeletons: objects whose attributes are evaluated when they are read.
+
+A scheduler or a model runner has hundreds of attributes, and a walk needs a dozen. Reading one that this run has not set
+evaluates every write to that name in the class and its bases (guards evaluated, constructor arguments propagated through
+``super().__init__``), and joins what they store: flow-insensitive, so it holds at any time after construction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flowcheck.interp import functions, operators
+from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.values import (
+    ClassV,
+    FuncV,
+    Ref,
+    Union,
+    Unknown,
+    Value,
+    alternatives,
+    join,
+    union_of,
+)
+from flowcheck.program.modules import Module, target_names
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Frame, Interpreter
+
+
+@dataclass(slots=True)
+class Write:
+    """One store to ``self.<name>``. ``value`` is None where only "something" is stored (loops, augmented assignment);
+    ``index`` picks an element of an unpacked value. ``guards`` are the tests around it, with the side that is taken."""
+
+    function: ir.FunctionDef
+    value: ir.Expr | None
+    index: int | None
+    statement: ir.Stmt
+    guards: tuple[tuple[ir.Expr | None, bool], ...]
+
+
+def _methods(c: ClassV) -> Iterator[ir.FunctionDef]:
+    stack: list[ir.Stmt] = list(reversed(c.node.body))
+    while stack:
+        s = stack.pop()
+        if isinstance(s, ir.FunctionDef):
+            yield s
+        elif isinstance(s, ir.If):
+            stack.extend(reversed(s.body + s.orelse))
+
+
+def _may_store(source: str, name: str) -> bool:
+    """A cheap look at the text: is there a place where ``.name`` may be a target."""
+    for m in re.finditer(rf"\.{re.escape(name)}\b[ \t]*", source):
+        rest = source[m.end() : m.end() + 3]
+        if rest[:1] in (",", ")", ":", "]") or (rest[:1] == "=" and rest[1:2] != "="):
+            return True
+        if rest[:1] in "+-*/|&%^@<>" and "=" in rest[1:3]:
+            return True
+        if rest[:2] in ("in",):
+            return True
+    return False
+
+
+def writes(it: Interpreter, c: ClassV, name: str) -> list[Write]:
+    """Every store to ``self.name`` in the methods of ``c`` itself, in textual order."""
+    if c.writes is None:
+        c.writes = {}
+    found: list[Write] | None = c.writes.get(name)
+    if found is not None:
+        return found
+    found = []
+    syntax = c.module.syntax
+    if syntax is not None:
+        for f in _methods(c):
+            if f.body is None and not _may_store(syntax.def_source(f), name):
+                continue
+            body = f.body if f.body is not None else syntax.body_of(f)
+            params = f.params.items
+            if not params:
+                continue
+            _collect(body, f, params[0].name, name, (), found)
+    c.writes[name] = found
+    return found
+
+
+def _collect(
+    body: tuple[ir.Stmt, ...],
+    f: ir.FunctionDef,
+    self_name: str,
+    name: str,
+    guards: tuple[tuple[ir.Expr | None, bool], ...],
+    out: list[Write],
+) -> None:
+    def target(t: ir.Expr, value: ir.Expr | None, index: int | None, s: ir.Stmt) -> None:
+        if isinstance(t, (ir.TupleExpr, ir.ListExpr)):
+            for i, e in enumerate(t.items):
+                if isinstance(value, (ir.TupleExpr, ir.ListExpr)) and len(value.items) == len(t.items):
+                    target(e, value.items[i], None, s)
+                else:
+                    target(e, value, i if index is None else -1, s)
+        elif isinstance(t, ir.Attribute) and t.attr == name and isinstance(t.value, ir.Name) and t.value.id == self_name:
+            out.append(Write(f, None if index == -1 else value, index, s, guards))
+
+    for s in body:
+        if isinstance(s, ir.Assign):
+            for t in s.targets:
+                target(t, s.value, None, s)
+        elif isinstance(s, ir.AnnAssign):
+            if s.value is not None:
+                target(s.target, s.value, None, s)
+        elif isinstance(s, ir.AugAssign):
+            target(s.target, None, None, s)
+        elif isinstance(s, ir.If):
+            _collect(s.body, f, self_name, name, (*guards, (s.test, True)), out)
+            _collect(s.orelse, f, self_name, name, (*guards, (s.test, False)), out)
+        elif isinstance(s, (ir.For, ir.While)):
+            if isinstance(s, ir.For):
+                target(s.target, None, None, s)
+            _collect(s.body + s.orelse, f, self_name, name, (*guards, (None, True)), out)
+        elif isinstance(s, ir.With):
+            for item in s.items:
+                if item.target is not None:
+                    target(item.target, None, None, s)
+            _collect(s.body, f, self_name, name, guards, out)
+        elif isinstance(s, ir.Try):
+            _collect(s.body, f, self_name, name, (*guards, (None, True)), out)
+            for h in s.handlers:
+                _collect(h.body, f, self_name, name, (*guards, (None, True)), out)
+            _collect(s.orelse + s.final, f, self_name, name, (*guards, (None, True)), out)
+        elif isinstance(s, ir.FunctionDef) and s.body is not None:
+            _collect(s.body, f, self_name, name, (*guards, (None, True)), out)
+        elif isinstance(s, ir.Match):
+            for case in s.cases:
+                _collect(case.body, f, self_name, name, (*guards, (None, True)), out)
+
+
+def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State) -> Value | None:
+    """What ``b.name`` may hold; None when nothing in the class or its bases writes it."""
+    from flowcheck.interp.engine import LazyCut
+
+    key = ("attribute", b.oid, name)
+    if key in it.lazy:
+        return it.lazy[key]
+    assert obj.cls is not None
+    if key in it.lazy_busy:
+        return Unknown(f"{obj.cls.name}.{name} depends on itself")
+    if it.lazy_depth > it.config.skeleton_depth:
+        it.count("skeleton depth")
+        return Unknown(f"{obj.cls.name}.{name}: nested too deep")
+    it.lazy_busy.add(key)
+    it.count("skeleton attributes")
+    limit = it.lazy_limit
+    if limit is None:
+        it.lazy_limit = it.steps + it.config.skeleton_budget
+    result: Value | None = None
+    written = 0
+    it.lazy_depth += 1
+    try:
+        with it.outside():
+            overridden: set[str] = set()
+            for c in obj.cls.mro:
+                per_method: dict[str, Value] = {}
+                for w in writes(it, c, name):
+                    if w.function.name in overridden and w.function.name != "__init__":
+                        continue  # an overriding method replaces it, unless it calls super(), which interprets it there
+                    written += 1
+                    value, sure = _evaluate(it, b, obj, c, w)
+                    if value is None:
+                        continue
+                    m = w.function.name
+                    per_method[m] = value if sure or m not in per_method else join(per_method[m], value)
+                for value in per_method.values():
+                    result = value if result is None else join(result, value)
+                overridden |= {m.name for m in _methods(c) if not _calls_super(c, m)}
+    except LazyCut:
+        if limit is not None:
+            raise
+        result = Unknown(f"{obj.cls.name}.{name} costs too much to evaluate", ("skeleton", b.oid, name))
+    finally:
+        it.lazy_depth -= 1
+        it.lazy_busy.discard(key)
+        it.lazy_limit = limit
+    if result is None and written:
+        result = Unknown(f"{obj.cls.name}.{name}: no write to it can be reached", ("skeleton", b.oid, name))
+    if result is not None:
+        result = _settle(it, b, name, obj, result)
+    it.lazy[key] = result  # type: ignore[assignment]
+    return result
+
+
+def _calls_super(c: ClassV, m: ir.FunctionDef) -> bool:
+    syntax = c.module.syntax
+    return syntax is not None and m.body is None and f"super().{m.name}(" in syntax.def_source(m)
+
+
+def _settle(it: Interpreter, b: Ref, name: str, obj: Obj, result: Value) -> Value:
+    """Makes what was found safe to share: containers that other code fills are opened, twins become one object."""
+    assert obj.cls is not None
+    kept: list[Value] = []
+    twins: dict[int, Ref] = {}
+    for x in alternatives(result):
+        if isinstance(x, Unknown) and x.key is None:
+            x = Unknown(x.reason, ("skeleton", b.oid, name), x.truth, x.not_none, x.trail)
+        if isinstance(x, Ref):
+            o = it.base.objects.get(x.oid)
+            if o is not None and o.cls is None and o.kind in ("list", "dict", "set") and _filled_elsewhere(obj.cls, name):
+                o.items = None
+                o.elements = None
+            if o is not None and o.kind == "skeleton" and o.cls is not None:
+                first = twins.get(id(o.cls))
+                if first is not None:
+                    a = it.base.objects[first.oid]
+                    if a.ctor is not None and o.ctor is not None:
+                        a.ctor = {k: join(a.ctor[k], v) for k, v in o.ctor.items() if k in a.ctor and v != x}
+                    continue
+                twins[id(o.cls)] = x
+        kept.append(x)
+    return union_of(kept)
+
+
+def _filled_elsewhere(c: ClassV, name: str) -> bool:
+    n = re.escape(name)
+    pattern = re.compile(
+        rf"\.{n}(?:\[[^\]\n]*\])?\s*(?:=(?!=)|\.(?:append|extend|update|add|pop|insert|remove|clear|setdefault|discard)\()"
+        rf"|\.{n}\[[^\]\n]*\]\s*="
+    )
+    for k in c.mro:
+        if k.module.syntax is None:
+            continue
+        for m in _methods(k):
+            if m.body is not None:
+                return True
+            source = k.module.syntax.def_source(m)
+            if f".{name}" in source:
+                for hit in pattern.finditer(source):
+                    if not hit.group(0).rstrip().endswith("=") or "[" in hit.group(0):
+                        return True
+    return False
+
+
+def _evaluate(it: Interpreter, b: Ref, obj: Obj, c: ClassV, w: Write) -> tuple[Value | None, bool]:
+    """The value of one write, and whether it certainly happens; (None, False) when a guard excludes it."""
+    from flowcheck.interp.engine import Dead, Frame
+
+    attrs: dict[str, Value] = {}
+    ctor = constructor_arguments(it, b, obj, c) if w.function.name == "__init__" else None
+    params = w.function.params.items
+    for i, p in enumerate(params):
+        if i == 0:
+            attrs[p.name] = b
+        elif ctor is not None and p.name in ctor:
+            attrs[p.name] = ctor[p.name]
+        elif ctor is not None and p.default is not None:
+            attrs[p.name] = it.eval(p.default, it.module_frame(c.module), it.base_state)
+        else:
+            attrs[p.name] = Unknown(f"{w.function.qualname}({p.name})")
+    oid = it.base_state.new(Obj("env", attrs=attrs, parent=it.module_oid(c.module)))
+    owner = w.function if w.function.body is None else c.owner
+    fr = Frame(None, c.module, oid, owner, c, b)
+    fr.slice_of = (w.function, set())
+    it.slices[oid] = fr
+    sure = True
+    handlers = len(it.handlers)
+    try:
+        for test, want in w.guards:
+            if test is None:
+                sure = False
+                continue
+            t = operators.truth(it, it.eval(test, fr, it.base_state), it.base_state, fr)
+            if t is None:
+                sure = False
+            elif t != want:
+                return None, False
+        if w.value is None:
+            return Unknown(f"{w.function.qualname} changes it"), False
+        v = it.eval(w.value, fr, it.base_state)
+        if w.index is not None:
+            items = operators.iterate(it, v, fr, it.base_state, None) if not isinstance(v, Union) else None
+            v = items[w.index] if items is not None and w.index < len(items) else Unknown("an unpacked value")
+        return v, sure
+    except Dead:
+        del it.handlers[handlers:]
+        return None, False
+    except RecursionError:
+        return Unknown("recursion"), False
+
+
+def constructor_arguments(it: Interpreter, b: Ref, obj: Obj, c: ClassV) -> dict[str, Value] | None:
+    """The arguments that reach ``c.__init__`` when ``b`` is constructed, followed through ``super().__init__`` calls."""
+    from flowcheck.interp.engine import Dead, Frame
+
+    assert obj.cls is not None
+    if obj.ctor is None:
+        return None
+    chain: list[tuple[ClassV, ir.FunctionDef]] = []
+    for k in obj.cls.mro:
+        for m in _methods(k):
+            if m.name == "__init__":
+                chain.append((k, m))
+    if not chain or chain[0][0] is c:
+        return obj.ctor
+    index = next((i for i, (k, _) in enumerate(chain) if k is c), None)
+    if index is None:
+        return None
+    key = ("constructor", b.oid, c.oid)
+    if key in it.lazy:
+        stored = it.lazy[key]
+        return it.base.objects[stored.oid].attrs if isinstance(stored, Ref) else None
+    if key in it.lazy_busy:
+        return None
+    it.lazy_busy.add(key)
+    result: dict[str, Value] | None = None
+    try:
+        d, df = chain[index - 1]
+        upper = constructor_arguments(it, b, obj, d)
+        body = df.body if df.body is not None else (d.module.syntax.body_of(df) if d.module.syntax else ())
+        found = _init_call(body, c)
+        init = next((v for k, v in [(c, it.base.objects[c.oid].attrs.get("__init__"))]), None)
+        if upper is not None and found is not None and isinstance(init, FuncV):
+            call, skip = found
+            attrs = {p.name: upper.get(p.name, Unknown(f"{df.qualname}({p.name})")) for p in df.params.items}
+            if df.params.items:
+                attrs[df.params.items[0].name] = b
+            oid = it.base_state.new(Obj("env", attrs=attrs, parent=it.module_oid(d.module)))
+            fr = Frame(None, d.module, oid, df if df.body is None else d.owner, d, b)
+            fr.slice_of = (df, set())
+            it.slices[oid] = fr
+            try:
+                from flowcheck.interp import calls
+
+                args, keywords, open_ = calls.arguments(it, call, fr, it.base_state)
+                result = functions.bind(it, init, [b, *args[skip:]], keywords, it.base_state, open_, None, fr)
+            except Dead:
+                result = None
+    finally:
+        it.lazy_busy.discard(key)
+    if result is not None:
+        it.lazy[key] = Ref(it.base_state.new(Obj("env", attrs=result)))
+    else:
+        it.lazy[key] = Unknown("constructor arguments")
+    return result
+
+
+def _init_call(body: tuple[ir.Stmt, ...], c: ClassV) -> tuple[ir.Call, int] | None:
+    """The ``super().__init__(…)`` or ``Base.__init__(self, …)`` of a constructor."""
+    stack: list[ir.Stmt] = list(reversed(body))
+    while stack:
+        s = stack.pop()
+        if isinstance(s, ir.ExprStmt) and isinstance(s.value, ir.Call):
+            f = s.value.func
+            if isinstance(f, ir.Attribute) and f.attr == "__init__":
+                if isinstance(f.value, ir.Call) and isinstance(f.value.func, ir.Name) and f.value.func.id == "super":
+                    return s.value, 0
+                if isinstance(f.value, ir.Name) and f.value.id == c.name:
+                    return s.value, 1
+        elif isinstance(s, (ir.If, ir.For, ir.While)):
+            stack.extend(reversed(s.body + s.orelse))
+        elif isinstance(s, ir.With):
+            stack.extend(reversed(s.body))
+        elif isinstance(s, ir.Try):
+            stack.extend(reversed(s.body + s.orelse + s.final))
+    return None
+
+
+# ----------------------------------------------------------------------------------------- locals of a slice, globals
+Source = tuple["ir.Expr | None", "int | None"]
+
+
+def local_stores(it: Interpreter, module: Module, function: ir.FunctionDef, name: str) -> list[Source]:
+    """Every expression that the function's body stores in a local (or ``global``) name; None for "something"."""
+    body = function.body
+    if body is None:
+        assert module.syntax is not None
+        body = module.syntax.body_of(function)
+    out: list[Source] = []
+
+    def target(t: ir.Expr, value: ir.Expr | None, index: int | None) -> None:
+        if isinstance(t, ir.Name) and t.id == name:
+            out.append((None if index == -1 else value, index if index != -1 else None))
+        elif isinstance(t, (ir.TupleExpr, ir.ListExpr)):
+            for i, e in enumerate(t.items):
+                if isinstance(e, ir.Star):
+                    target(e.value, None, None)
+                elif isinstance(value, (ir.TupleExpr, ir.ListExpr)) and len(value.items) == len(t.items):
+                    target(e, value.items[i], None)
+                else:
+                    target(e, value, i if index is None else -1)
+
+    stack: list[ir.Stmt] = list(reversed(body))
+    while stack:
+        s = stack.pop()
+        if isinstance(s, ir.Assign):
+            for t in s.targets:
+                target(t, s.value, None)
+            _walrus(s.value, name, out)
+        elif isinstance(s, ir.AnnAssign):
+            if s.value is not None:
+                target(s.target, s.value, None)
+        elif isinstance(s, ir.AugAssign):
+            if name in target_names(s.target):
+                out.append((None, None))
+        elif isinstance(s, ir.For):
+            if name in target_names(s.target):
+                out.append((None, None))
+            stack.extend(reversed(s.body + s.orelse))
+        elif isinstance(s, (ir.If, ir.While)):
+            _walrus(s.test, name, out)
+            stack.extend(reversed(s.body + s.orelse))
+        elif isinstance(s, ir.With):
+            for item in s.items:
+                if item.target is not None and name in target_names(item.target):
+                    out.append((None, None))
+            stack.extend(reversed(s.body))
+        elif isinstance(s, ir.Try):
+            stack.extend(s.body + s.orelse + s.final)
+            for h in s.handlers:
+                stack.extend(h.body)
+                if h.name == name:
+                    out.append((None, None))
+        elif isinstance(s, (ir.Import, ir.ImportFrom)):
+            for entry, alias in s.names:
+                if (alias or entry.split(".")[0]) == name:
+                    out.append((ir.Opaque(s.nid, "#import"), None))
+        elif isinstance(s, ir.FunctionDef) and s.name == name:
+            out.append((ir.Opaque(s.nid, "#function"), None))
+    return out
+
+
+def _walrus(e: object, name: str, out: list[Source]) -> None:
+    if isinstance(e, ir.Walrus):
+        if isinstance(e.target, ir.Name) and e.target.id == name:
+            out.append((e.value, None))
+        _walrus(e.value, name, out)
+    elif isinstance(e, ir.BoolOp):
+        for v in e.values:
+            _walrus(v, name, out)
+    elif isinstance(e, ir.Compare):
+        _walrus(e.left, name, out)
+        for v in e.comparators:
+            _walrus(v, name, out)
+    elif isinstance(e, ir.UnaryOp):
+        _walrus(e.operand, name, out)
+    elif isinstance(e, ir.Call):
+        for a in e.args:
+            _walrus(a.value, name, out)
+
+
+def slice_value(it: Interpreter, module: Module, function: ir.FunctionDef, source: Source, name: str) -> Value | None:
+    """What a function that declares ``global name`` stores there; None when it never does."""
+    from flowcheck.interp.engine import Dead, Frame
+
+    expr, index = source
+    if expr is None:
+        return Unknown(f"{function.qualname} writes {name}")
+    with it.outside():
+        attrs: dict[str, Value] = {
+            p.name: Unknown(f"{function.qualname}({p.name})") for p in function.params.items
+        }
+        oid = it.base_state.new(Obj("env", attrs=attrs, parent=it.module_oid(module)))
+        fr = Frame(None, module, oid, function if function.body is None else None)
+        fr.slice_of = (function, {name})
+        it.slices[oid] = fr
+        it.lazy_depth += 1
+        try:
+            v = it.eval(expr, fr, it.base_state)
+        except Dead:
+            return None
+        finally:
+            it.lazy_depth -= 1
+        if index is not None:
+            items = operators.iterate(it, v, fr, it.base_state, None) if not isinstance(v, Union) else None
+            return items[index] if items is not None and index < len(items) else Unknown(f"{name}, unpacked")
+        return v
+
+
+def local_value(it: Interpreter, name: str, fr: Frame, st: State) -> Value | None:
+    """A local of a sliced function: the join of everything that the function stores in it; None when it is no local."""
+    from flowcheck.interp.engine import Dead
+
+    assert fr.slice_of is not None
+    function, busy = fr.slice_of
+    if name in busy:
+        return None if name in busy and not _is_param(function, name) and _is_global(it, fr, function, name) else Unknown(
+            f"{name} depends on itself"
+        )
+    found = local_stores(it, fr.module, function, name)
+    if not found:
+        return None
+    busy.add(name)
+    result: Value | None = None
+    try:
+        for expr, index in found:
+            if isinstance(expr, ir.Opaque) and expr.reason in ("#import", "#function"):
+                v = _local_definition(it, fr, function, name, expr.reason)
+            elif expr is None:
+                v = Unknown(f"{function.qualname}: {name}")
+            else:
+                try:
+                    v = it.eval(expr, fr, st)
+                except Dead:
+                    continue
+                if index is not None:
+                    items = operators.iterate(it, v, fr, st, None) if not isinstance(v, Union) else None
+                    v = items[index] if items is not None and index < len(items) else Unknown(f"{name}, unpacked")
+            result = v if result is None else join(result, v)
+    finally:
+        busy.discard(name)
+    return result if result is not None else Unknown(f"{function.qualname}: {name}")
+
+
+def _is_param(function: ir.FunctionDef, name: str) -> bool:
+    return any(p.name == name for p in function.params.items)
+
+
+def _is_global(it: Interpreter, fr: Frame, function: ir.FunctionDef, name: str) -> bool:
+    return function in fr.module.global_writers(name)
+
+
+def _local_definition(it: Interpreter, fr: Frame, function: ir.FunctionDef, name: str, what: str) -> Value:
+    body = function.body
+    if body is None:
+        assert fr.module.syntax is not None
+        body = fr.module.syntax.body_of(function)
+    stack: list[ir.Stmt] = list(body)
+    while stack:
+        s = stack.pop()
+        if what == "#import" and isinstance(s, (ir.Import, ir.ImportFrom)):
+            if any((alias or entry.split(".")[0]) == name for entry, alias in s.names):
+                it.exec_block((s,), fr, it.base_state)
+                return it.base_state.obj(fr.env).attrs.get(name, Unknown(f"import {name}"))
+        elif what == "#function" and isinstance(s, ir.FunctionDef) and s.name == name:
+            return functions.make_function(it, s, fr, it.base_state)
+        elif isinstance(s, (ir.If, ir.For, ir.While)):
+            stack.extend(s.body + s.orelse)
+        elif isinstance(s, ir.With):
+            stack.extend(s.body)
+        elif isinstance(s, ir.Try):
+            stack.extend(s.body + s.orelse + s.final)
+            for h in s.handlers:
+                stack.extend(h.body)
+    return Unknown(f"{function.qualname}: {name}")

@@ -1,0 +1,819 @@
+"""What each kind of statement means. ``TABLE`` maps node types to functions that return the outcomes of the statement,
+or None when it only falls through."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flowcheck.interp import attributes, calls, classes, functions, names, operators, refine
+from flowcheck.interp.heap import State, merge
+from flowcheck.interp.values import (
+    NONE,
+    BoundV,
+    BuiltinV,
+    ClassV,
+    ExternalV,
+    FuncV,
+    Known,
+    LazyImport,
+    Member,
+    ModuleV,
+    Ref,
+    TupleV,
+    Unknown,
+    Value,
+    alternatives,
+    join,
+    union_of,
+)
+from flowcheck.program.modules import Program
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Frame, Interpreter, Outcome, Raised
+
+__all__ = ["TABLE"]
+
+MAX_LOOP_ROUNDS = 5
+
+
+def _expr(it: Interpreter, s: ir.ExprStmt, fr: Frame, st: State) -> None:
+    if isinstance(s.value, ir.Const):
+        return
+    before, it.effect_statement = it.effect_statement, s.value
+    try:
+        it.eval(s.value, fr, st)
+    finally:
+        it.effect_statement = before
+
+
+def _assign(it: Interpreter, s: ir.Assign, fr: Frame, st: State) -> None:
+    v = it.eval(s.value, fr, st)
+    for t in s.targets:
+        names.assign(it, t, v, fr, st, s.value)
+
+
+def _annassign(it: Interpreter, s: ir.AnnAssign, fr: Frame, st: State) -> None:
+    if s.value is not None:
+        names.assign(it, s.target, it.eval(s.value, fr, st), fr, st, s.value)
+
+
+def _augassign(it: Interpreter, s: ir.AugAssign, fr: Frame, st: State) -> None:
+    t = s.target
+    if isinstance(t, ir.Name):
+        old = names.lookup(it, t.id, fr, st, t)
+        new = it.eval(s.value, fr, st)
+        if not _in_place(it, s.op, old, new, fr, st, s):
+            names.assign(it, t, operators.binary(it, s.op, old, new, fr, st, s), fr, st)
+        return
+    if isinstance(t, ir.Attribute):
+        owner = it.eval(t.value, fr, st)
+        old = attributes.get(it, owner, t.attr, fr, st, t)
+        new = it.eval(s.value, fr, st)
+        if not _in_place(it, s.op, old, new, fr, st, s):
+            attributes.set_(it, owner, t.attr, operators.binary(it, s.op, old, new, fr, st, s), fr, st, t)
+        return
+    if isinstance(t, ir.Subscript):
+        owner = it.eval(t.value, fr, st)
+        if isinstance(t.index, ir.Slice):
+            it.eval(t.index, fr, st)
+            it.eval(s.value, fr, st)
+            return
+        key = it.eval(t.index, fr, st)
+        old = operators.take(it, owner, key, fr, st, t)
+        new = it.eval(s.value, fr, st)
+        if not _in_place(it, s.op, old, new, fr, st, s):
+            operators.put(it, owner, key, operators.binary(it, s.op, old, new, fr, st, s), fr, st, t)
+
+
+def _in_place(it: Interpreter, op: str, old: Value, new: Value, fr: Frame, st: State, s: ir.Node) -> bool:
+    """``list += …``, ``set |= …``, ``dict |= …`` change the object that the name and its aliases share."""
+    kinds = [st.get(x.oid) if isinstance(x, Ref) else None for x in alternatives(old)]
+    if not kinds or not all(k is not None and k.cls is None and k.kind in ("list", "set", "dict") for k in kinds):
+        return False
+    method = {("list", "+"): "extend", ("set", "|"): "update", ("dict", "|"): "update"}.get((kinds[0].kind, op))  # type: ignore[union-attr]
+    if method is None:
+        return False
+    for x in alternatives(old):
+        calls.call(it, BuiltinV("m." + method, x), [new], {}, st, s, fr)
+    return True
+
+
+def _return(it: Interpreter, s: ir.Return, fr: Frame, st: State) -> list[Outcome]:
+    v = it.eval(s.value, fr, st) if s.value is not None else NONE
+    if fr.want is not None:
+        from flowcheck.interp.engine import Dead
+
+        t = operators.truth(it, v, st, fr)
+        if t is not None and t != fr.want:
+            raise Dead
+        if t is None and s.value is not None:
+            refine.assume(it, s.value, fr.want, fr, st)
+            operators.learn(it, v, fr.want, st)
+            v = union_of([operators.with_truth(x, fr.want) for x in alternatives(v)])
+    return [("r", st, v)]
+
+
+def _pass(it: Interpreter, s: ir.Pass, fr: Frame, st: State) -> None:
+    return None
+
+
+def _break(it: Interpreter, s: ir.Break, fr: Frame, st: State) -> list[Outcome]:
+    return [("b", st, None)]
+
+
+def _continue(it: Interpreter, s: ir.Continue, fr: Frame, st: State) -> list[Outcome]:
+    return [("c", st, None)]
+
+
+def _raise(it: Interpreter, s: ir.Raise, fr: Frame, st: State) -> None:
+    if s.exc is None:
+        current = st.obj(fr.env).attrs.get("#exception")
+        it.throw("?", st, s, fr, value=current if current is not None else NONE, certain=True)
+    assert s.exc is not None
+    quiet = it.effect_statement
+    it.effect_statement = None
+    v = it.eval(s.exc, fr, st)
+    it.effect_statement = quiet
+    if s.cause is not None:
+        it.eval(s.cause, fr, st)
+    for x in alternatives(v):
+        name, cls = exception_class(it, x, st)
+        it.may_throw(name, st, s, fr, cls, x)
+    from flowcheck.interp.engine import Dead
+
+    raise Dead
+
+
+def exception_class(it: Interpreter, v: Value, st: State) -> tuple[str, ClassV | None]:
+    """The builtin name or the class of the tree of an exception, or of an exception class."""
+    if isinstance(v, BuiltinV):
+        return v.name, None
+    if isinstance(v, ClassV):
+        return v.name, v
+    if isinstance(v, Ref):
+        obj = st.get(v.oid)
+        if obj is not None and obj.cls is not None:
+            return obj.cls.name, obj.cls
+        if obj is not None and isinstance(obj.tag, str):
+            return obj.tag, None
+    if isinstance(v, ExternalV):
+        return v.name.split(".")[-1], None
+    return "?", None
+
+
+def _assert(it: Interpreter, s: ir.Assert, fr: Frame, st: State) -> None:
+    v = it.eval(s.test, fr, st)
+    t = operators.truth(it, v, st, fr)
+    if t is False:
+        it.throw("AssertionError", st, s, fr)
+    if t is None:
+        it.may_throw("AssertionError", st, s, fr, certain=False)
+
+
+def _global(it: Interpreter, s: ir.Global, fr: Frame, st: State) -> None:
+    fr.global_names |= set(s.names)
+
+
+def _nonlocal(it: Interpreter, s: ir.Nonlocal, fr: Frame, st: State) -> None:
+    fr.nonlocal_names |= set(s.names)
+
+
+def _delete(it: Interpreter, s: ir.Delete, fr: Frame, st: State) -> None:
+    for t in s.targets:
+        names.delete(it, t, fr, st)
+
+
+def _if(it: Interpreter, s: ir.If, fr: Frame, st: State) -> list[Outcome]:
+    v = it.eval(s.test, fr, st)
+    t = operators.truth(it, v, st, fr)
+    if t is not None:
+        return it.exec_block(s.body if t else s.orelse, fr, st)
+    it.count("forks")
+    from flowcheck.interp.engine import Dead
+
+    done: list[Outcome] = []
+    normal: list[State] = []
+    for want, body in ((True, s.body), (False, s.orelse)):
+        arm = st.fork()
+        try:
+            refine.assume(it, s.test, want, fr, arm)
+        except Dead:
+            continue
+        operators.learn(it, v, want, arm)
+        for outcome in it.exec_block(body, fr, arm):
+            if outcome[0] == "n":
+                normal.append(outcome[1])
+            else:
+                done.append(outcome)
+    if normal:
+        it.count("merges")
+        done.append(("n", merge(normal), None))
+    return done
+
+
+def _while(it: Interpreter, s: ir.While, fr: Frame, st: State) -> list[Outcome]:
+    """Runs rounds while the condition is decided; once it is not, iterates to a fixed point."""
+    from flowcheck.interp.engine import Dead
+
+    done: list[Outcome] = []
+    breaks: list[State] = []
+    current: State | None = st
+    for _ in range(it.config.max_unroll):
+        assert current is not None
+        try:
+            t = operators.truth(it, it.eval(s.test, fr, current), current, fr)
+        except Dead:
+            current = None
+            break
+        if t is None:
+            break
+        if t is False:
+            return _after_loop(it, s.orelse, fr, current, breaks, done)
+        normal = _round(it, s.body, fr, current, breaks, done)
+        if normal is None:
+            current = None
+            break
+        current = normal
+    if current is None:
+        return _after_loop(it, (), fr, None, breaks, done)
+
+    def enter(state: State) -> tuple[State | None, State | None]:
+        body, out = state.fork(), state.fork()
+        try:
+            t = operators.truth(it, it.eval(s.test, fr, body), body, fr)
+        except Dead:
+            return None, None
+        leave: State | None = None
+        if t is not True:
+            try:
+                it.eval(s.test, fr, out)
+                refine.assume(it, s.test, False, fr, out)
+                leave = out
+            except Dead:
+                leave = None
+        if t is False:
+            return None, leave
+        try:
+            refine.assume(it, s.test, True, fr, body)
+        except Dead:
+            return None, leave
+        return body, leave
+
+    return _fixpoint(it, s.body, s.orelse, fr, current, enter, breaks, done)
+
+
+def _round(
+    it: Interpreter, body: tuple[ir.Stmt, ...], fr: Frame, st: State, breaks: list[State], done: list[Outcome]
+) -> State | None:
+    """One pass through a loop's body; the state at its end, or None when it never gets there."""
+    normal: list[State] = []
+    for outcome in it.exec_block(body, fr, st):
+        if outcome[0] in "nc":
+            normal.append(outcome[1])
+        elif outcome[0] == "b":
+            breaks.append(outcome[1])
+        else:
+            done.append(outcome)
+    return merge(normal) if normal else None
+
+
+def _after_loop(
+    it: Interpreter,
+    orelse: tuple[ir.Stmt, ...],
+    fr: Frame,
+    end: State | None,
+    breaks: list[State],
+    done: list[Outcome],
+) -> list[Outcome]:
+    normal: list[State] = []
+    if end is not None:
+        for outcome in it.exec_block(orelse, fr, end):
+            if outcome[0] == "n":
+                normal.append(outcome[1])
+            else:
+                done.append(outcome)
+    normal += breaks
+    if normal:
+        done.append(("n", merge(normal), None))
+    return done
+
+
+def _fixpoint(
+    it: Interpreter,
+    body: tuple[ir.Stmt, ...],
+    orelse: tuple[ir.Stmt, ...],
+    fr: Frame,
+    st: State,
+    enter: Callable[[State], tuple[State | None, State | None]],
+    breaks: list[State],
+    done: list[Outcome],
+) -> list[Outcome]:
+    """A loop that runs any number of rounds. Objects that its body makes are one object per site."""
+    it.count("loops")
+    table: dict[Any, int] = {}
+    it.loop_sites = [*it.loop_sites, table]
+    exits: list[State] = []
+    head = st.fork()
+    try:
+        for round_ in range(MAX_LOOP_ROUNDS):
+            inside, leave = enter(head)
+            if leave is not None:
+                exits.append(leave)
+            if inside is None:
+                break
+            end = _round(it, body, fr, inside, breaks, done)
+            if end is None:
+                break
+            merged = merge([head.fork(), end])
+            if covers(head, merged):
+                break
+            if round_ >= 2:
+                widen(head, merged)
+            head = merged
+        else:
+            havoc(head, st)
+            inside, leave = enter(head)
+            if leave is not None:
+                exits.append(leave)
+            if inside is not None:
+                end = _round(it, body, fr, inside, breaks, done)
+                if end is not None:
+                    exits.append(end)
+    finally:
+        it.loop_sites = it.loop_sites[:-1]
+    return _after_loop(it, orelse, fr, merge(exits) if exits else None, breaks, done)
+
+
+def _changed(head: State, merged: State) -> list[int]:
+    """Addresses whose object differs between the two."""
+    seen: set[int] = set()
+    out: list[int] = []
+    layer: Any = merged.top
+    stop: Any = head.top.parent if not head.top.objects else None
+    while layer is not None and layer is not stop:
+        for oid in layer.objects:
+            if oid not in seen:
+                seen.add(oid)
+                a, b = head.get(oid), merged.get(oid)
+                if a is not b:
+                    out.append(oid)
+        layer = layer.parent
+    return out
+
+
+def covers(head: State, merged: State) -> bool:
+    """Whether ``head`` already stands for everything that ``merged`` does (``merged`` is above ``head``)."""
+    for oid in _changed(head, merged):
+        a, b = head.get(oid), merged.get(oid)
+        if a is None or b is None:
+            if a is None and b is not None:
+                return False
+            continue
+        if a.attrs != b.attrs or a.items != b.items or a.elements != b.elements or a.exact != b.exact:
+            return False
+    return True
+
+
+def widen(head: State, merged: State) -> None:
+    """Makes what still changes in ``merged`` unknown, so that the next round is the last."""
+    for oid in _changed(head, merged):
+        a, b = head.get(oid), merged.get(oid)
+        if b is None:
+            continue
+        if a is None:
+            continue
+        if a.attrs != b.attrs or a.items != b.items or a.elements != b.elements:
+            w = merged.write(oid)
+            for name in list(w.attrs):
+                if w.attrs.get(name) != a.attrs.get(name):
+                    w.attrs[name] = join(w.attrs[name], Unknown("changes in a loop"))
+            if w.items is not None and w.items != a.items:
+                w.items = None
+                w.elements = None
+            elif w.elements != a.elements:
+                w.elements = None
+
+
+def havoc(head: State, start: State) -> None:
+    """Nothing that the loop may have changed is known any more."""
+    for oid in _changed(start, head):
+        obj = head.get(oid)
+        before = start.get(oid)
+        if obj is None or obj.kind in ("class", "module"):
+            continue
+        w = head.write(oid)
+        for name in list(w.attrs):
+            if before is None or w.attrs.get(name) != before.attrs.get(name):
+                w.attrs[name] = Unknown("changes in a loop")
+        if before is None or w.items != before.items:
+            w.items = None
+            w.elements = None
+
+
+def _for(it: Interpreter, s: ir.For, fr: Frame, st: State) -> list[Outcome]:
+    from flowcheck.interp.engine import Dead
+
+    source = it.eval(s.iter, fr, st)
+    items = operators.iterate(it, source, fr, st, s)
+    done: list[Outcome] = []
+    breaks: list[State] = []
+    if items is not None and len(items) <= it.config.max_unroll:
+        current: State | None = st
+        for x in items:
+            assert current is not None
+            try:
+                names.assign(it, s.target, x, fr, current)
+            except Dead:
+                current = None
+                break
+            current = _round(it, s.body, fr, current, breaks, done)
+            if current is None:
+                break
+        return _after_loop(it, s.orelse, fr, current, breaks, done)
+
+    def enter(state: State) -> tuple[State | None, State | None]:
+        body = state.fork()
+        try:
+            names.assign(it, s.target, operators.element(it, source, body), fr, body)
+        except Dead:
+            return None, state
+        return body, state.fork()
+
+    return _fixpoint(it, s.body, s.orelse, fr, st, enter, breaks, done)
+
+
+# ---------------------------------------------------------------------------------------------------------- exceptions
+def _handler_names(it: Interpreter, h: ir.Handler, fr: Frame, st: State) -> list[tuple[str, ClassV | None]] | None:
+    """What a handler catches: None for everything."""
+    if h.type is None:
+        return None
+    from flowcheck.interp.engine import Dead
+
+    try:
+        v = it.eval(h.type, fr, st)
+    except Dead:
+        return [("?", None)]
+    out: list[tuple[str, ClassV | None]] = []
+    for x in alternatives(v):
+        for y in x.items if isinstance(x, TupleV) else (x,):
+            out.append(exception_class(it, y, st))
+    return out
+
+
+def catches(caught: list[tuple[str, ClassV | None]] | None, r: Raised) -> bool | None:
+    """Whether a handler catches an exception; None when it may."""
+    if caught is None:
+        return True
+    answer: bool | None = False
+    for name, cls in caught:
+        one = _catches_one(name, cls, r)
+        if one is True:
+            return True
+        if one is None:
+            answer = None
+    return answer
+
+
+def _catches_one(name: str, cls: ClassV | None, r: Raised) -> bool | None:
+    if name == "BaseException":
+        return True
+    if r.name == "?" or name == "?":
+        return None
+    if r.cls is not None:
+        if cls is not None:
+            return cls in r.cls.mro
+        bases = {e.split(".")[-1] for c in r.cls.mro for e in c.external}
+        answer: bool | None = False
+        for base in bases:
+            one = _builtin_subclass(base, name)
+            if one is True:
+                return True
+            if one is None:
+                answer = None
+        if not bases and not r.cls.opaque_base:
+            return name in ("Exception", "BaseException")
+        return None if r.cls.opaque_base else answer
+    if cls is not None:
+        return False
+    return _builtin_subclass(r.name, name)
+
+
+def _builtin_subclass(name: str, of: str) -> bool | None:
+    a, b = getattr(builtins, name, None), getattr(builtins, of, None)
+    if isinstance(a, type) and isinstance(b, type):
+        return issubclass(a, b)
+    if name == of:
+        return True
+    if of == "Exception":
+        return True
+    return None if a is None else False
+
+
+def _try(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
+    it.handlers.append([])
+    if s.handlers or s.final:
+        it.in_try += 1
+    try:
+        outcomes = it.exec_block(s.body, fr, st)
+    finally:
+        raised = it.handlers.pop()
+        if s.handlers or s.final:
+            it.in_try -= 1
+    done: list[Outcome] = []
+    late: list[Raised] = []
+    it.handlers.append(late)  # what the else block and the handlers raise passes through ``finally`` only
+    if s.final:
+        it.in_try += 1
+    try:
+        for outcome in outcomes:
+            if outcome[0] == "n" and s.orelse:
+                done.extend(it.exec_block(s.orelse, fr, outcome[1]))
+            else:
+                done.append(outcome)
+        for h in s.handlers:
+            if not raised:
+                break
+            caught = _handler_names(it, h, fr, st)
+            taken: list[Raised] = []
+            rest: list[Raised] = []
+            for r in raised:
+                answer = catches(caught, r)
+                if answer is not False:
+                    taken.append(r)
+                if answer is not True:
+                    rest.append(r)
+            raised = rest
+            if not taken:
+                continue
+            state = merge([r.state for r in taken]).fork()
+            env = state.write(fr.env)
+            value = union_of([r.value if r.value is not NONE else Unknown("an exception") for r in taken])
+            env.attrs["#exception"] = value
+            if h.name:
+                env.attrs[h.name] = value
+            done.extend(it.exec_block(h.body, fr, state))
+    finally:
+        it.handlers.pop()
+        if s.final:
+            it.in_try -= 1
+    raised = raised + late
+    if s.final:
+        return _finally(it, s.final, fr, done, raised)
+    it.handlers[-1].extend(raised)
+    return _merge_normal(done)
+
+
+def _merge_normal(done: list[Outcome]) -> list[Outcome]:
+    normal = [o[1] for o in done if o[0] == "n"]
+    if len(normal) < 2:
+        return done
+    return [*[o for o in done if o[0] != "n"], ("n", merge(normal), None)]
+
+
+def _finally(
+    it: Interpreter, final: tuple[ir.Stmt, ...], fr: Frame, done: list[Outcome], raised: list[Raised]
+) -> list[Outcome]:
+    from flowcheck.interp.engine import Raised as RaisedType
+
+    out: list[Outcome] = []
+    for kind in "nrbc":
+        group = [o for o in done if o[0] == kind]
+        if not group:
+            continue
+        state = merge([o[1] for o in group]).fork()
+        values = [o[2] for o in group if o[2] is not None]
+        for o in it.exec_block(final, fr, state):
+            out.append((kind, o[1], union_of(values) if values else None) if o[0] == "n" else o)
+    for r in raised:
+        for o in it.exec_block(final, fr, r.state.fork()):
+            if o[0] == "n":
+                it.handlers[-1].append(RaisedType(o[1], r.name, r.cls, r.value, r.site, r.certain))
+            else:
+                out.append(o)
+    return _merge_normal(out)
+
+
+# ---------------------------------------------------------------------------------------------------------------- with
+def _with(it: Interpreter, s: ir.With, fr: Frame, st: State) -> list[Outcome]:
+    return _with_item(it, s, 0, fr, st)
+
+
+def _with_item(it: Interpreter, s: ir.With, i: int, fr: Frame, st: State) -> list[Outcome]:
+    if i == len(s.items):
+        return it.exec_block(s.body, fr, st)
+    item = s.items[i]
+    manager = calls.evaluate_manager(it, item.value, fr, st)
+    if isinstance(manager, tuple):
+        return _with_generator(it, s, i, item, manager, fr, st)
+    entered: Value = Unknown("what a context manager gives")
+    leave: Value | None = None
+    if isinstance(manager, Ref):
+        obj = st.get(manager.oid)
+        if obj is not None and obj.tag == "nullcontext":
+            entered = obj.attrs.get("value", NONE)
+        elif obj is not None and obj.cls is not None:
+            enter = classes.class_attr(it, obj.cls, "__enter__", st)
+            if isinstance(enter, FuncV):
+                entered = calls.call(it, BoundV(enter, manager), [], {}, st, item.value, fr)
+            found = classes.class_attr(it, obj.cls, "__exit__", st)
+            leave = BoundV(found, manager) if isinstance(found, FuncV) else None
+    if item.target is not None:
+        names.assign(it, item.target, entered, fr, st)
+    if leave is None:
+        return _with_item(it, s, i + 1, fr, st)
+    return _with_exit(it, s, i, leave, fr, st)
+
+
+def _with_exit(it: Interpreter, s: ir.With, i: int, leave: Value, fr: Frame, st: State) -> list[Outcome]:
+    """The body under a manager of the tree: ``__exit__`` runs on every way out, and may swallow an exception."""
+    from flowcheck.interp.engine import Dead
+
+    it.handlers.append([])
+    it.in_try += 1
+    try:
+        outcomes = _with_item(it, s, i + 1, fr, st)
+    finally:
+        raised = it.handlers.pop()
+        it.in_try -= 1
+    done: list[Outcome] = []
+    for o in outcomes:
+        try:
+            calls.call(it, leave, [NONE, NONE, NONE], {}, o[1], s, fr)
+        except Dead:
+            continue
+        done.append(o)
+    for r in raised:
+        state = r.state.fork()
+        unknown = Unknown("an exception", not_none=True, truth=True)
+        kind: Value = r.cls if r.cls is not None else BuiltinV(r.name) if hasattr(builtins, r.name) else unknown
+        try:
+            answer = calls.call(it, leave, [kind, unknown, Unknown("traceback", truth=True)], {}, state, s, fr)
+        except Dead:
+            continue
+        t = operators.truth(it, answer, state, fr)
+        if t is not False and (t is True or not isinstance(answer, Unknown)):
+            done.append(("n", state.fork(), None))
+        if t is not True:
+            r.state = state
+            it.handlers[-1].append(r)
+    return _merge_normal(done)
+
+
+def _with_generator(
+    it: Interpreter,
+    s: ir.With,
+    i: int,
+    item: ir.WithItem,
+    manager: tuple[FuncV, list[Value], dict[str, Value]],
+    fr: Frame,
+    st: State,
+) -> list[Outcome]:
+    """``@contextmanager``: the body runs inside the ``yield``."""
+    from flowcheck.interp.engine import Dead
+
+    pending: list[list[tuple[str, Value | None]]] = []
+
+    def body(yielded: Value, state: State) -> Value:
+        if item.target is not None:
+            names.assign(it, item.target, yielded, fr, state)
+        outcomes = _with_item(it, s, i + 1, fr, state)
+        if not outcomes:
+            raise Dead
+        pending.append([(o[0], o[2]) for o in outcomes])
+        merged = merge([o[1] for o in outcomes])
+        if merged is not state:
+            state.become(merged)
+        return NONE
+
+    func, args, keywords = manager
+    calls.call(it, func, args, keywords, st, item.value, fr, hook=body)
+    kinds: dict[str, Value | None] = {}
+    for round_ in pending:
+        for kind, value in round_:
+            old = kinds.get(kind)
+            kinds[kind] = value if old is None else old if value is None else join(old, value)
+    if not kinds:
+        return []  # the manager swallowed nothing and never yielded: it raised
+    out: list[Outcome] = []
+    for n, (kind, value) in enumerate(kinds.items()):
+        out.append((kind, st if n == len(kinds) - 1 else st.fork(), value))
+    return out
+
+
+# ------------------------------------------------------------------------------------------------- imports, definitions
+def _import(it: Interpreter, s: ir.Import, fr: Frame, st: State) -> None:
+    env = st.write(fr.env)
+    for dotted, alias in s.names:
+        if alias:
+            env.attrs[alias] = it.module_value(dotted)
+        else:
+            top = dotted.split(".")[0]
+            env.attrs[top] = it.module_value(top)
+
+
+def _importfrom(it: Interpreter, s: ir.ImportFrom, fr: Frame, st: State) -> None:
+    if s.module == "__future__" and not s.level:
+        return
+    name = Program.resolve(fr.module, s)
+    source = it.module_value(name)
+    at_top = st.obj(fr.env).kind == "module"
+    for attr, alias in s.names:
+        if attr == "*":
+            continue
+        v: Value
+        if isinstance(source, ModuleV):
+            if at_top:
+                v = LazyImport(source.module, attr)
+            else:
+                found = names.global_value(it, source.module, attr, st)
+                v = found if found is not None else Unknown(f"{name} has no {attr}")
+                v = names.drop_unbound(v) or Unknown(f"{name}.{attr} may not be set")
+        elif isinstance(source, ExternalV):
+            v = calls.external_attr(it, source, attr)
+        else:
+            v = Unknown(f"import {name}.{attr}")
+        st.write(fr.env).attrs[alias or attr] = v
+
+
+def _functiondef(it: Interpreter, s: ir.FunctionDef, fr: Frame, st: State) -> None:
+    v = functions.make_function(it, s, fr, st)
+    names._assign_name(it, s.name, v, fr, st, None)
+
+
+def _classdef(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> None:
+    v = classes.make_class(it, s, fr, st)
+    names._assign_name(it, s.name, v, fr, st, None)
+
+
+def _match(it: Interpreter, s: ir.Match, fr: Frame, st: State) -> list[Outcome]:
+    from flowcheck.interp import patterns
+    from flowcheck.interp.engine import Dead
+
+    subject = it.eval(s.subject, fr, st)
+    done: list[Outcome] = []
+    normal: list[State] = []
+    current: State | None = st
+    for case in s.cases:
+        assert current is not None
+        arm = current.fork()
+        try:
+            t = patterns.matches(it, case.pattern, subject, fr, arm)
+            if t is not False and case.guard is not None:
+                g = operators.truth(it, it.eval(case.guard, fr, arm), arm, fr)
+                if g is None:
+                    refine.assume(it, case.guard, True, fr, arm)
+                t = g if t is True else (False if g is False else None)
+        except Dead:
+            t = None
+        if t is False:
+            continue
+        for o in it.exec_block(case.body, fr, arm):
+            if o[0] == "n":
+                normal.append(o[1])
+            else:
+                done.append(o)
+        if t is True:
+            current = None
+            break
+    if current is not None:
+        normal.append(current)
+    if normal:
+        done.append(("n", merge(normal), None))
+    return done
+
+
+def _opaque(it: Interpreter, s: ir.Opaque, fr: Frame, st: State) -> None:
+    it.may_raise(st, s, fr)
+
+
+TABLE: dict[type, Callable[[Any, Any, Any, State], "list[Outcome] | None"]] = {
+    ir.ExprStmt: _expr,
+    ir.Assign: _assign,
+    ir.AnnAssign: _annassign,
+    ir.AugAssign: _augassign,
+    ir.Return: _return,
+    ir.Pass: _pass,
+    ir.Break: _break,
+    ir.Continue: _continue,
+    ir.Raise: _raise,
+    ir.Assert: _assert,
+    ir.Global: _global,
+    ir.Nonlocal: _nonlocal,
+    ir.Delete: _delete,
+    ir.If: _if,
+    ir.While: _while,
+    ir.For: _for,
+    ir.Try: _try,
+    ir.With: _with,
+    ir.Import: _import,
+    ir.ImportFrom: _importfrom,
+    ir.FunctionDef: _functiondef,
+    ir.ClassDef: _classdef,
+    ir.Match: _match,
+    ir.Opaque: _opaque,
+}
+
+_ = (Known, Member)

@@ -1,0 +1,206 @@
+"""What a module binds, and which module a name means. Static: nothing is evaluated here.
+
+A module's top level is interpreted on demand, one name at a time, so this room says which of its statements bind a name
+(:attr:`Module.bindings`) and whether it has effects that make order matter (:attr:`Module.ordered`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.syntax import ModuleSyntax, SyntaxStore
+
+__all__ = ["Module", "Program", "target_names"]
+
+
+def target_names(target: ir.Expr) -> Iterator[str]:
+    """The names that an assignment target binds; attributes and subscripts bind none."""
+    if isinstance(target, ir.Name):
+        yield target.id
+    elif isinstance(target, (ir.TupleExpr, ir.ListExpr)):
+        for item in target.items:
+            yield from target_names(item)
+    elif isinstance(target, ir.Star):
+        yield from target_names(target.value)
+
+
+def _root(expr: ir.Expr) -> str | None:
+    while isinstance(expr, (ir.Attribute, ir.Subscript, ir.Call)):
+        expr = expr.func if isinstance(expr, ir.Call) else expr.value
+    return expr.id if isinstance(expr, ir.Name) else None
+
+
+class Module:
+    """One module of the tree. ``oid`` is its heap address, once an interpreter has seen it."""
+
+    def __init__(self, name: str, path: str, is_package: bool, syntax: ModuleSyntax | None) -> None:
+        self.name = name
+        self.path = path
+        self.is_package = is_package
+        self.syntax = syntax
+        self.body: tuple[ir.Stmt, ...] = syntax.body if syntax is not None else ()
+        self.oid = 0
+        self.running = False
+        self.ran: set[int] = set()
+        self.bindings: dict[str, list[ir.Stmt]] = {}
+        self.stars: list[ir.ImportFrom] = []
+        self.defined: set[str] = set()
+        self.ordered = False
+        self._functions: list[ir.FunctionDef] | None = None
+        self._globals: dict[str, list[ir.FunctionDef]] = {}
+        effects: list[ir.Stmt] = []
+        for statement in self.body:
+            self._index(statement, statement, effects)
+        for statement in effects:
+            root = _root(statement.value) if isinstance(statement, ir.ExprStmt) else None
+            if root is None or root in self.defined:
+                self.ordered = True
+
+    def __repr__(self) -> str:
+        return f"Module({self.name})"
+
+    def _bind(self, name: str, top: ir.Stmt) -> None:
+        statements = self.bindings.setdefault(name, [])
+        if not statements or statements[-1] is not top:
+            statements.append(top)
+
+    def _index(self, s: ir.Stmt, top: ir.Stmt, effects: list[ir.Stmt]) -> None:
+        if isinstance(s, (ir.FunctionDef, ir.ClassDef)):
+            self._bind(s.name, top)
+            self.defined.add(s.name)
+        elif isinstance(s, ir.Import):
+            for dotted, alias in s.names:
+                self._bind(alias or dotted.split(".")[0], top)
+        elif isinstance(s, ir.ImportFrom):
+            for name, alias in s.names:
+                if name == "*":
+                    self.stars.append(s)
+                else:
+                    self._bind(alias or name, top)
+        elif isinstance(s, (ir.Assign, ir.AnnAssign, ir.AugAssign)):
+            for target in s.targets if isinstance(s, ir.Assign) else (s.target,):
+                for name in target_names(target):
+                    self._bind(name, top)
+                if isinstance(target, (ir.Subscript, ir.Attribute)):
+                    root = _root(target)
+                    if root is not None:  # D[k] = v belongs to what D means; C.x = v too
+                        self._bind(root, top)
+        elif isinstance(s, ir.Delete):
+            for target in s.targets:
+                for name in target_names(target):
+                    self._bind(name, top)
+        elif isinstance(s, ir.ExprStmt):
+            if isinstance(s.value, ir.Call):
+                root = _root(s.value.func)
+                if root is not None and isinstance(s.value.func, ir.Attribute):
+                    self._bind(root, top)
+                effects.append(s)
+        elif isinstance(s, ir.If):
+            for x in s.body + s.orelse:
+                self._index(x, top, effects)
+        elif isinstance(s, ir.Try):
+            for x in s.body + s.orelse + s.final:
+                self._index(x, top, effects)
+            for handler in s.handlers:
+                for x in handler.body:
+                    self._index(x, top, effects)
+        elif isinstance(s, (ir.For, ir.While, ir.With)):
+            if isinstance(s, ir.For):
+                for name in target_names(s.target):
+                    self._bind(name, top)
+            for x in s.body:
+                self._index(x, top, effects)
+        elif isinstance(s, ir.Match):
+            for case in s.cases:
+                for x in case.body:
+                    self._index(x, top, effects)
+
+    # ---------------------------------------------------------------------------------------------- functions
+    def functions(self) -> list[ir.FunctionDef]:
+        """Every function and method that the module's top level holds, in order."""
+        if self._functions is None:
+            found: list[ir.FunctionDef] = []
+            stack: list[ir.Stmt] = list(reversed(self.body))
+            while stack:
+                s = stack.pop()
+                if isinstance(s, ir.FunctionDef):
+                    found.append(s)
+                elif isinstance(s, ir.ClassDef):
+                    stack.extend(reversed(s.body))
+                elif isinstance(s, (ir.If, ir.For, ir.While)):
+                    stack.extend(reversed(s.body + s.orelse))
+                elif isinstance(s, ir.With):
+                    stack.extend(reversed(s.body))
+                elif isinstance(s, ir.Try):
+                    stack.extend(s.body + s.orelse + s.final)
+                    for handler in s.handlers:
+                        stack.extend(handler.body)
+            self._functions = found
+        return self._functions
+
+    def global_writers(self, name: str) -> list[ir.FunctionDef]:
+        """The functions of this module that declare ``global name``."""
+        found = self._globals.get(name)
+        if found is None:
+            found = []
+            text = self.syntax.text if self.syntax is not None else ""
+            if "global " in text:
+                for match in re.finditer(rf"^[ \t]+global\s+[^\n]*\b{re.escape(name)}\b", text, re.M):
+                    line = text.count("\n", 0, match.start()) + 1
+                    for function in self.functions():
+                        if function.line <= line <= function.end_line and function not in found:
+                            found.append(function)
+            self._globals[name] = found
+        return found
+
+
+class Program:
+    """The modules of one tree, by dotted name."""
+
+    def __init__(self, store: SyntaxStore) -> None:
+        self.store = store
+        self.tree = store.tree
+        self._modules: dict[str, Module | None] = {}
+        self.package: str = self.tree.package
+        self._prefix = self.package + "."
+
+    def inside(self, name: str) -> bool:
+        """Whether a dotted name belongs to the tree's package at all."""
+        return name == self.package or name.startswith(self._prefix)
+
+    def module(self, name: str) -> Module | None:
+        """The module of that dotted name; None when the tree has none, or when it cannot be parsed."""
+        if name in self._modules:
+            return self._modules[name]
+        found: Module | None = None
+        if self.inside(name):
+            path = self.tree.path_of(name)
+            if path is not None:
+                syntax = self.store.try_module(path)
+                if syntax is not None:
+                    found = Module(name, path, syntax.is_package, syntax)
+            elif self.tree.is_namespace(name):
+                found = Module(name, "", True, None)
+        self._modules[name] = found
+        return found
+
+    def module_at(self, path: str) -> Module | None:
+        return self.module(self.tree.module_name(path))
+
+    @staticmethod
+    def resolve(module: Module, statement: ir.ImportFrom) -> str:
+        """The absolute name of the module that ``from … import`` means."""
+        if not statement.level:
+            return statement.module
+        parts = module.name.split(".")
+        if not module.is_package:
+            parts = parts[:-1]
+        parts = parts[: len(parts) - (statement.level - 1)]
+        if statement.module:
+            parts.append(statement.module)
+        return ".".join(parts)
