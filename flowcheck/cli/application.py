@@ -30,6 +30,13 @@ class Commands(TyperGroup):
             code = exit_code_of(error)
         sys.exit(code if isinstance(code, int) else 0)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command of a line; typer would give these two exit codes of its own."""
+        try:
+            return super().invoke(ctx)
+        except (BrokenPipeError, KeyboardInterrupt) as error:
+            raise typer.Exit(exit_code_of(error)) from None
+
 
 app = typer.Typer(
     cls=Commands,

@@ -1,0 +1,165 @@
+"""The command as a process of its own: what a shell sees."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FAKE = [sys.executable, "-m", "tests.cli.fake_engine"]
+REAL = [sys.executable, "-m", "flowcheck"]
+
+
+def run(command: list[str], *arguments: str, scene: str = "clean", **env: str) -> subprocess.CompletedProcess[str]:
+    cleaned = {key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "TERM", "COLUMNS"}}
+    return subprocess.run(
+        [*command, *arguments],
+        cwd=ROOT,
+        env={**cleaned, "SCENE": scene, **env},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(("scene", "code"), [("clean", 0), ("error", 1), ("unreadable", 2), ("bug", 3)])
+def test_exit_codes(scene: str, code: int) -> None:
+    done = run(FAKE, "scan", "./tree", scene=scene)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == (1 if code > 1 else 0)
+
+
+def test_a_bug_shows_its_traceback_on_demand() -> None:
+    done = run(FAKE, "scan", "./tree", scene="bug", FLOWCHECK_DEBUG="1")
+    assert "ZeroDivisionError" in done.stderr
+    assert "Traceback" in done.stderr
+
+
+def test_json_on_stdout_is_one_document() -> None:
+    assert json.loads(run(FAKE, "scan", "./tree", "--format", "json").stdout)["tool"]["name"] == "flowcheck"
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as pipe:
+        done = subprocess.run(
+            [*FAKE, "scan", "./tree", "--format", "json"],
+            cwd=ROOT,
+            env={**os.environ, "SCENE": "error"},
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 141
+    assert done.stderr == ""
+
+
+def test_a_terminal_that_knows_only_ascii_is_no_traceback() -> None:
+    done = run(FAKE, "scan", "./tree", scene="error", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("extra", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colour_on_a_terminal(extra: dict[str, str], colored: bool) -> None:
+    ours, theirs = pty.openpty()
+    env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(
+        [*FAKE, "scan", "./tree"],
+        cwd=ROOT,
+        env={**env, "SCENE": "error", **extra},
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        os.close(theirs)
+        said = b""
+        while chunk := _read(ours):
+            said += chunk
+    os.close(ours)
+    assert process.returncode == 1
+    assert (b"\x1b[" in said) == colored
+    head = next(line for line in said.decode().splitlines() if "SITE" in line)
+    assert "WORKER" in head  # 100 columns have room for it
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # the other side is closed
+        return b""
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["scan", "--help"]])
+def test_help_and_version_load_no_heavy_library(arguments: list[str]) -> None:
+    code = (
+        "import sys, atexit\n"
+        "heavy = {'libcst', 'networkx', 'flowcheck.flow', 'flowcheck.syntax', 'flowcheck.checks', 'flowcheck.source'}\n"
+        "atexit.register(lambda: print('LOADED', sorted(heavy & set(sys.modules))))\n"
+        "from flowcheck.cli import main\n"
+        "main()"
+    )
+    done = run([sys.executable, "-c", code], *arguments)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_version() -> None:
+    from flowcheck import __version__
+
+    assert run(REAL, "--version").stdout == f"flowcheck {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["scan"], "Missing argument 'SOURCE'"),
+        (["scan", "/no/such/tree"], "no such file or folder: /no/such/tree"),
+        (["explain", "HS999"], "no rule is called 'HS999'"),
+        (["rules", "--rules", "/no/such/folder"], "no such folder of rules"),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: list[str], said: str) -> None:
+    done = run(REAL, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
+
+
+def test_no_command_is_the_help() -> None:
+    done = run(REAL)
+    assert "scan" in done.stdout
+    assert done.stderr == ""
+    assert done.returncode == 2
+
+
+def test_rules_and_explain() -> None:
+    listed = run(REAL, "rules").stdout
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("HS")] == [
+        "HS101",
+        "HS102",
+        "HS103",
+        "HS104",
+        "HS109",
+    ]
+    for wanted in ("HS101", "hs101", "target-extend-not-full"):
+        explained = run(REAL, "explain", wanted).stdout
+        assert explained.startswith("HS101 target-extend-not-full")
+        assert "fewer ROWS at the same WIDTH" in " ".join(explained.split())
+    assert max(map(len, (listed + explained).splitlines())) <= 80
+
+
+def test_the_schema_is_printed() -> None:
+    assert json.loads(run(REAL, "schema").stdout)["title"] == "flowcheck report"

@@ -1,0 +1,115 @@
+"""The rooms of DESIGN's table: what may import what, and how large a module may grow."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from flowcheck.checks.rules import Rule, load_rules
+from flowcheck.checks.run import CHECKS
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "flowcheck"
+FIXTURES = ROOT / "fixtures"
+MAX_LINES = 600
+
+NEXT = {
+    "source": set(),
+    "syntax": {"source"},
+    "program": {"syntax"},
+    "interp": {"program"},
+    "draft": set(),
+    "flow": {"interp", "draft"},
+    "checks": {"flow"},
+    "report": {"checks"},
+    "probe": {"draft", "report"},
+}
+"""What each room may import; what those may import is open to it too. cli may import everything."""
+
+EVERYWHERE = {"", "data"}
+"""The package itself (its version) and where its data lies."""
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules of flowcheck that a module imports anywhere in it, for its types included."""
+    name = name_of(path)
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            children = {f"{base}.{alias.name}" for alias in node.names}
+            found |= {child for child in children if is_module(child)} | {base}
+    return {each for each in found if each.split(".")[0] == "flowcheck"}
+
+
+def is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def reach(room: str) -> set[str]:
+    direct = NEXT[room]
+    return direct.union(*(reach(each) for each in direct))
+
+
+def test_every_room_is_known() -> None:
+    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert rooms <= {*NEXT, "cli"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_go_one_way(path: Path) -> None:
+    room = room_of(name_of(path))
+    if room in {"cli", "", "__main__"}:
+        return
+    allowed = {room, *reach(room), *EVERYWHERE} if room in NEXT else EVERYWHERE
+    wrong = sorted(each for each in imports_of(path) if room_of(each) not in allowed)
+    assert wrong == [], f"{name_of(path)} may not import {wrong}"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if room_of(name_of(path)) == "report"], ids=name_of)
+def test_the_report_reads_facts_and_not_the_engine(path: Path) -> None:
+    engine = {"flowcheck.flow", "flowcheck.flow.facts"}
+    assert {each for each in imports_of(path) if room_of(each) == "flow"} <= engine
+    assert not {each for each in imports_of(path) if room_of(each) in {"interp", "program", "source", "syntax"}}
+
+
+WRITERS = [PACKAGE / "report" / "json_writer.py", *(PACKAGE / "report" / "terminal").glob("*.py")]
+
+
+@pytest.mark.parametrize("path", WRITERS, ids=name_of)
+def test_writers_know_the_model_and_nothing_else(path: Path) -> None:
+    known = {"flowcheck.report.model", "flowcheck.report"}
+    assert {each for each in imports_of(path) if not each.startswith("flowcheck.report.terminal")} <= known
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_no_module_is_too_long(path: Path) -> None:
+    assert len(path.read_text("utf-8").splitlines()) <= MAX_LINES
+
+
+def test_every_rule_has_its_function() -> None:
+    assert {rule.id for rule in load_rules()} == set(CHECKS)
+
+
+@pytest.mark.parametrize("rule", list(load_rules()), ids=lambda rule: rule.id)
+def test_every_rule_has_a_fixture_that_breaks_it_and_one_that_passes(rule: Rule) -> None:
+    for name in (rule.fixture_breaks, rule.fixture_passes):
+        assert any((FIXTURES / name).rglob("*.py")), f"fixtures/{name} has no Python file"
