@@ -8,7 +8,6 @@ shape is removed and made anew. A folder that cannot be written is a cache that 
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import struct
 import sys
@@ -165,7 +164,7 @@ class SyntaxCache:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(self._head(name) + _checksum(payload) + payload)
-            os.replace(temporary, self._folder / name)
+            temporary.replace(self._folder / name)
         except OSError:  # read-only, full, no folder: go on without
             self._writable = False
             with suppress(OSError):

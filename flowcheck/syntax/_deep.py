@@ -27,7 +27,7 @@ def with_deep_stack(function: Callable[[], T]) -> T:
     def work() -> None:
         try:
             outcome.append(function())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised again where the caller waits
             failure.append(error)
 
     with _lock:  # the stack size and the recursion limit belong to the process

@@ -31,7 +31,7 @@ _BYTES_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|(.))", re.DOTAL
 
 
 def number(text: str) -> int | float | complex:
-    """The value of a number's text, e.g. ``0x_ff``, ``1e-5``, ``3j``. Raises ValueError where Python would refuse it."""
+    """The value of a number's text, e.g. ``0x_ff``, ``1e-5``, ``3j``. Raises ValueError where Python refuses it."""
     text = text.replace("_", "")
     if text[-1] in "jJ":
         return complex(0.0, float(text[:-1]))

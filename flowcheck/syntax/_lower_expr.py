@@ -37,13 +37,15 @@ def snake(name: str) -> str:
 class ExprLowerer:
     """Lowers expressions; numbers every node it makes from 0, parents before children.
 
-    ``nodes`` receives, when it is a list, the libcst node behind each number, for positions.
+    ``nodes`` receives, when it is a list, the libcst node behind each number, for positions. ``calls`` tells, after the
+    lowering, for which call a generator expression is the only argument.
     """
 
     def __init__(self, nodes: list[Any] | None = None) -> None:
         self._count = 0
         self._nodes = nodes
         self._yields = False
+        self.calls: dict[Any, Any] = {}
         self._methods: dict[type, Callable[[Any], Any]] = {}
 
     def _nid(self, node: object) -> int:
@@ -170,6 +172,8 @@ class ExprLowerer:
     def _expr_call(self, node: cst.Call) -> ir.Expr:
         nid = self._nid(node)
         func = self.expr(node.func)
+        if len(node.args) == 1 and type(node.args[0].value).__name__ == "GeneratorExp":
+            self.calls[node.args[0].value] = node
         return ir.Call(nid, func, self.args(node.args))
 
     def _expr_subscript(self, node: cst.Subscript) -> ir.Expr:

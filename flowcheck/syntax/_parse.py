@@ -17,7 +17,7 @@ from flowcheck.syntax._deep import with_deep_stack
 from flowcheck.syntax._lower_stmt import Lowerer, StructureMismatchError
 from flowcheck.syntax._model import DefSpan, SyntaxProblem
 from flowcheck.syntax._positions import spans_of
-from flowcheck.syntax._scan import Structure, mask, unterminated_string
+from flowcheck.syntax._scan import Structure, mask, unterminated_string, without_form_feeds
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -40,7 +40,7 @@ class _Slice:
         self.path = path
         self.text = text
         self.structure = structure
-        self.source = source
+        self.source, self._dropped = without_form_feeds(source) if "\f" in source else (source, {})
         self.shift = shift
         self.first_line = max(1, shift + 1 + source.startswith(_PREFIX))
 
@@ -64,7 +64,7 @@ class _Slice:
             nodes: list[Any] = []
             tree, lowerer = self._parsed(), self._lowerer(nodes)
             self._lowered(tree, lowerer)
-            return spans_of(tree, nodes, lowerer.spans, self.text, self.shift)
+            return spans_of(tree, nodes, lowerer, self.text, self.shift, self._dropped)
 
         return self._run(work)
 
@@ -162,7 +162,9 @@ class BodySlice(_Slice):
 
     def __init__(self, path: str, text: str, structure: Structure, index: int) -> None:
         span = structure.spans[index]
-        prefix = _PREFIX if span.indent else ""
+        # A form feed sets the column back to 0: what stands before one is no indentation.
+        indent = text[span.start - span.indent : span.start].rpartition("\f")[2]
+        prefix = _PREFIX if indent else ""
         source = f"{prefix}{text[span.start - span.indent : span.end]}\n"
         super().__init__(path, text, structure, source, span.line - (2 if prefix else 1))
         self._index = index
@@ -178,7 +180,7 @@ class BodySlice(_Slice):
 
     def _lowered(self, tree: cst.Module, lowerer: Lowerer) -> tuple[tuple[ir.Stmt, ...], bool]:
         node: Any = tree.body[0]
-        if self._span.indent and type(node).__name__ == "If":
+        if type(node).__name__ == "If":
             node = node.body.body[0]
         if type(node).__name__ != "FunctionDef":
             raise SyntaxProblem(self.path, self._span.line, f"no definition of {self._span.name} here")

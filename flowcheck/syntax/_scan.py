@@ -16,13 +16,15 @@ from flowcheck.syntax._bounds import SHALLOW_LENGTH
 from flowcheck.syntax._model import DefSpan
 from flowcheck.syntax._strings import string_end
 
-__all__ = ["Structure", "line_starts", "mask", "scan", "unterminated_string"]
+__all__ = ["Structure", "line_starts", "mask", "scan", "unterminated_string", "without_form_feeds"]
 
 _TOKEN = re.compile(r"\n[ \t\f]*|#[^\n]*|[\"'()\[\]{}]|\\\n")
 _HEADER_TOKEN = re.compile(r"\n[ \t\f]*|#[^\n]*|[\"'()\[\]{}:]|\\\n|\blambda\b")
 _DEFINITION = re.compile(r"(?:async(?:[ \t\f]|\\\n)+)?(def|class)(?:[ \t\f]|\\\n)+(\w+)")
 _INDENT = re.compile(r"[ \t\f]*")
+_FORM_FEED = re.compile(r"^[ \t\f]*\f", re.MULTILINE)
 _VISIBLE = re.compile(r"[^\n]")
+_NO_CODE = ("", "\n", "#")
 _SPACE = " \t\f\n\\"
 
 
@@ -71,82 +73,94 @@ class _Open:
         self.header_end = self.end = start
 
 
+class _Scanner:
+    """The state of one pass: the definitions found, and which of them are open."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.found: list[_Open] = []
+        self.long_lines: list[tuple[int, int]] = []
+        self.code_end = 0  # where the last logical line ended, its comment not counted
+        self._stack: list[int] = []
+        self._decorator = -1  # the start of the first of the decorators just read
+
+    def begin(self, line: int, position: int) -> int:
+        """Note a logical line whose first character is at ``position``; the offset to go on from."""
+        text, found, stack = self.text, self.found, self._stack
+        column = _column(text, line, position)
+        while stack and column <= found[stack[-1]].column:
+            found[stack.pop()].end = self.code_end
+        first = text[position]
+        match = _DEFINITION.match(text, position) if first in "dca" else None
+        if match is None:
+            if first != "@":
+                self._decorator = -1
+            elif self._decorator < 0:
+                self._decorator = position
+            return position
+        top = self._decorator if self._decorator >= 0 else position
+        entry = _Open(match[1], match[2], position, column, position - line, top)
+        if stack:
+            entry.parent = stack[-1]
+            holder = found[entry.parent]
+            entry.local = holder.local or holder.kind == "def"
+            entry.qualname = f"{holder.qualname}{'.<locals>.' if holder.kind == 'def' else '.'}{entry.name}"
+        stack.append(len(found))
+        found.append(entry)
+        self._decorator = -1
+        entry.header_end = _header_end(text, match.end())
+        return entry.header_end
+
+    def end(self, line: int, position: int) -> None:
+        """Note that the logical line that started at ``line`` ends at ``position``."""
+        self.code_end = position
+        if position - line > SHALLOW_LENGTH:
+            self.long_lines.append((line, position))
+
+    def finish(self) -> Structure:
+        """What was found, once the text is at its end."""
+        for index in self._stack:
+            self.found[index].end = self.code_end
+        return Structure(_finished(self.text, self.found), tuple(self.long_lines))
+
+
 def scan(text: str) -> Structure:
     """The structure of ``text``, which has "\\n" line ends. It never fails: see the module's first lines."""
-    found: list[_Open] = []
-    long_lines: list[tuple[int, int]] = []
-    stack: list[int] = []
-    depth = 0
-    code_end = 0  # where the last logical line ended, its comment not counted
-    decorator = -1  # the start of the first of the decorators just read
-    fresh = True  # at the start of a logical line
+    scanner = _Scanner(text)
     indent = _INDENT.match(text)
-    line_at = 0
     position = indent.end() if indent is not None else 0
-    length = len(text)
+    line = depth = 0
+    inside = False  # inside a logical line
     search = _TOKEN.search
     while True:
-        if fresh:
-            first = text[position : position + 1]
-            if first and first not in "\n#":
-                fresh = False
-                column = _column(text, line_at, position)
-                while stack and column <= found[stack[-1]].column:
-                    found[stack.pop()].end = code_end
-                match = _DEFINITION.match(text, position) if first in "dca" else None
-                if match is not None:
-                    top = decorator if decorator >= 0 else position
-                    entry = _Open(match[1], match[2], position, column, position - line_at, top)
-                    if stack:
-                        entry.parent = stack[-1]
-                        holder = found[entry.parent]
-                        entry.local = holder.local or holder.kind == "def"
-                        entry.qualname = holder.qualname + (".<locals>." if holder.kind == "def" else ".") + entry.name
-                    stack.append(len(found))
-                    found.append(entry)
-                    position = entry.header_end = _header_end(text, match.end())
-                    decorator = -1
-                elif first == "@":
-                    if decorator < 0:
-                        decorator = position
-                else:
-                    decorator = -1
+        if not inside and text[position : position + 1] not in _NO_CODE:
+            inside = True
+            position = scanner.begin(line, position)
         token = search(text, position)
         if token is None:
             break
         at, position = token.span()
         char = text[at]
         if char == "\n":
-            if depth and not (
-                text[position : position + 1] in ("d", "c", "a") and _DEFINITION.match(text, position) is not None
-            ):
+            if depth and not (text[position : position + 1] in "dca" and _DEFINITION.match(text, position)):
                 continue
             depth = 0
-            if not fresh:
-                code_end = at
-                fresh = True
-                if at - line_at > SHALLOW_LENGTH:
-                    long_lines.append((line_at, at))
-            line_at = at + 1
+            if inside:
+                scanner.end(line, at)
+                inside = False
+            line = at + 1
         elif char in "\"'":
             position = string_end(text, at)
         elif char in "([{":
             depth += 1
         elif char in ")]}":
-            if depth:
-                depth -= 1
-        elif char == "#" and not fresh and not depth:
-            code_end = at
-            fresh = True  # only white space follows on this line
-            if at - line_at > SHALLOW_LENGTH:
-                long_lines.append((line_at, at))
-    if not fresh:
-        code_end = length
-        if length - line_at > SHALLOW_LENGTH:
-            long_lines.append((line_at, length))
-    for index in stack:
-        found[index].end = code_end
-    return Structure(_finished(text, found), tuple(long_lines))
+            depth -= depth > 0
+        elif char == "#" and inside and not depth:
+            scanner.end(line, at)  # only white space follows on this line
+            inside = False
+    if inside:
+        scanner.end(line, len(text))
+    return scanner.finish()
 
 
 def _column(text: str, start: int, end: int) -> int:
@@ -231,6 +245,22 @@ def mask(text: str) -> str:
         done = start + len(content)
     pieces.append(text[done:])
     return "".join(pieces)
+
+
+def without_form_feeds(text: str) -> tuple[str, dict[int, int]]:
+    """``text`` without the form feeds in its indentation, and how many characters each line (from 1) has lost.
+
+    A form feed sets the column back to 0, so that what stands before it goes too. libcst accepts but mislays them.
+    """
+    pieces: list[str] = []
+    dropped: dict[int, int] = {}
+    position = 0
+    for match in _FORM_FEED.finditer(mask(text)):
+        pieces.append(text[position : match.start()])
+        position = match.end()
+        dropped[text.count("\n", 0, position) + 1] = match.end() - match.start()
+    pieces.append(text[position:])
+    return "".join(pieces), dropped
 
 
 def unterminated_string(text: str) -> int | None:
