@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from flowcheck import __version__
 from flowcheck.cli import rules, scan, schema
-from flowcheck.cli.errors import exit_code_of
+from flowcheck.cli.errors import Exit, exit_code_of
 
 __all__ = ["app", "main"]
 
@@ -43,7 +43,7 @@ app = typer.Typer(
     name="flowcheck",
     help="Proves that EAGLE-3 hidden states are wired right in an SGLang source tree, without running it.",
     epilog="Exit codes: 0 nothing at or above --fail-on; 1 findings; 2 bad usage or unreadable input; 3 a bug.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -62,11 +62,14 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _flowcheck(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
     ] = False,
 ) -> None:
-    pass
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit(Exit.USAGE)
 
 
 def _tolerate_narrow_encodings() -> None:

@@ -37,9 +37,7 @@ def exit_code_of(error: BaseException) -> int:
         return Exit.USAGE
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # whatever typer raises for a command line that it cannot read
-        message = format_message()
-        if message:  # no command at all: the help has been printed
-            _say(f"error: {message} (see flowcheck --help)")
+        _say(f"error: {format_message()} (see flowcheck --help)")
         return Exit.USAGE
     if os.environ.get("FLOWCHECK_DEBUG"):
         raise error

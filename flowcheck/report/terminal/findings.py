@@ -53,10 +53,10 @@ def chain_lines(chain: Sequence[Evidence], width: int, *, indent: int, limit: in
             lines.append(Text(" " * indent + f"... {left_out} more (--verbose)", style="dim"))
         if beside:
             first = Text(padded(" " * indent + _site(step), column))
-            lines += wrapped(Text(step.note, style="dim"), width, first=first, indent=column)
+            lines += wrapped(step.note, width, first=first, indent=column)
         else:
             lines += wrapped(_site(step), width, indent=indent)
-            lines += wrapped(Text(step.note, style="dim"), width, indent=indent + 2)
+            lines += wrapped(step.note, width, indent=indent + 2)
     return lines
 
 
