@@ -5,7 +5,7 @@ RELEASE ?= sglang==0.5.9
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SOURCES := flowcheck tests benchmarks
+SOURCES := flowcheck tests $(wildcard benchmarks)
 
 .DEFAULT_GOAL := help
 .PHONY: help scan test fast long lint format types wheel clean
