@@ -70,10 +70,14 @@ def _from_extension(code: int, data: memoryview) -> object:
     raise ValueError(f"unknown extension {code}")
 
 
-_entries = msgspec.msgpack.Decoder(Entry)
 _modules = msgspec.msgpack.Decoder(tuple[ir.Stmt, ...], ext_hook=_from_extension)
 _bodies = msgspec.msgpack.Decoder(Body, ext_hook=_from_extension)
 _encoder = msgspec.msgpack.Encoder(enc_hook=_to_extension)
+
+
+@lru_cache(maxsize=8)
+def _decoder(kind: type[T]) -> msgspec.msgpack.Decoder[T]:
+    return msgspec.msgpack.Decoder(kind)
 
 
 def decode_module(raw: msgspec.Raw) -> tuple[ir.Stmt, ...] | None:
@@ -126,13 +130,7 @@ class SyntaxCache:
 
     def load(self, digest: str) -> Entry | None:
         """The entry of the file with this content; None where there is none to be believed."""
-        payload = self.load_bytes(digest)
-        if payload is None:
-            return None
-        entry = _decoded(_entries, msgspec.Raw(payload))
-        if entry is None:
-            self._drop(digest)
-        return entry
+        return self.load_table(digest, Entry)
 
     def save(self, digest: str, entry: Entry) -> None:
         """Write an entry, together with the bodies that another process has added meanwhile. Never fails."""
@@ -141,9 +139,23 @@ class SyntaxCache:
         other = self.load(digest)
         if other is not None:
             entry = Entry(entry.structure, entry.module or other.module, {**other.bodies, **entry.bodies})
-        payload = encode(entry)
+        self.save_table(digest, entry)
+
+    def load_table(self, name: str, kind: type[T]) -> T | None:
+        """A value of the type ``kind`` saved under ``name``; None where there is none to be believed."""
+        payload = self.load_bytes(name)
+        if payload is None:
+            return None
+        table = _decoded(_decoder(kind), msgspec.Raw(payload))
+        if table is None:
+            self._drop(name)
+        return table
+
+    def save_table(self, name: str, table: object) -> None:
+        """Write a value under ``name``. Never fails."""
+        payload = encode(table)
         if payload is not None:
-            self.save_bytes(digest, bytes(payload))
+            self.save_bytes(name, bytes(payload))
 
     def load_bytes(self, name: str) -> bytes | None:
         """What was saved under ``name``; a file that is not exactly that is removed."""

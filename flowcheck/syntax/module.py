@@ -18,10 +18,15 @@ class SyntaxStats:
     """What a run has cost so far; a definition is counted as parsed when libcst had to read it."""
 
     def __init__(self) -> None:
-        self.definitions_indexed = 0
         self.files_indexed = 0
+        self.count_definitions: Callable[[], int] = lambda: 0
         self.definitions_parsed = 0
         self.bytes_parsed = 0
+
+    @property
+    def definitions_indexed(self) -> int:
+        """The number of definitions that the name index covers, 0 where nothing has asked it anything."""
+        return self.count_definitions()
 
     def parsed(self, source: str) -> None:
         """Count one slice that libcst has read."""

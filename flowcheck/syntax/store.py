@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import TracebackType
 
 from flowcheck.syntax._cache import SyntaxCache
 from flowcheck.syntax._model import SyntaxProblem
 from flowcheck.syntax._source import SourceFile, Tree
+from flowcheck.syntax.index import NameIndex
 from flowcheck.syntax.module import ModuleSyntax, SyntaxStats
 
 __all__ = ["SyntaxStore"]
@@ -19,8 +21,12 @@ class SyntaxStore:
     ``path:line``). Leave it as a context manager, or call :meth:`save`, to write the cache.
     """
 
-    def __init__(self, tree: Tree, cache: SyntaxCache | None = None) -> None:
+    def __init__(
+        self, tree: Tree, cache: SyntaxCache | None = None, index_paths: tuple[str, ...] | None = None
+    ) -> None:
+        """``index_paths`` are the files that the index covers, those in the tree's scope if None."""
         self.tree = tree
+        self._index_paths = index_paths
         self.stats = SyntaxStats()
         self.problems: list[tuple[str, str]] = []
         self._cache = cache
@@ -61,8 +67,19 @@ class SyntaxStore:
         if entry not in self.problems:
             self.problems.append(entry)
 
+    @cached_property
+    def index(self) -> NameIndex:
+        """The name index; the first question to it reads every file that it covers, unless the cache knows them."""
+        paths = self.tree.paths() if self._index_paths is None else self._index_paths
+        index = NameIndex(self.tree, paths, self.source, self.report, self._cache)
+        self.stats.files_indexed = len(paths)
+        self.stats.count_definitions = lambda: index.definition_count
+        return index
+
     def save(self) -> None:
         """Write what this run has learned to the cache. Never fails."""
+        if "index" in self.__dict__:
+            self.index.save()
         for source in self._sources.values():
             source.save()
 
