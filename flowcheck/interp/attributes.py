@@ -248,6 +248,9 @@ def _of_object(
     if obj.cls is None:
         if obj.kind in ("list", "dict", "set", "iterator"):
             return BuiltinV("m." + name, b)
+        if obj.kind == "leaf":
+            leaf = BuiltinV("leaf." + name, b)
+            return leaf if default is None else join(default, leaf)
         v = obj.attrs.get(name)
         if v is not None:
             return names.drop_unbound(v) or Unknown(f"attribute {name}")

@@ -57,6 +57,10 @@ def call(
     if name.startswith("t."):
         _, kind, attr = name.split(".", 2)
         return _type_method(it, kind, attr, args, kw, st, node, fr)
+    if name.startswith("leaf."):
+        from flowcheck.interp import calls
+
+        return calls.unknown_call(it, f, args, kw, st, node, fr, f"the model's {name[5:]}")
     if name.startswith("super."):
         return _super_method(it, f, name[6:], args, kw, st, node, fr)
     model = MODELS.get(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flowcheck.interp import builtin_models, classes, external_models, functions, operators
 from flowcheck.interp.heap import BaseState, Obj, State, merge
 from flowcheck.interp.values import (
+    NONE,
     UNBOUND,
     BoundV,
     BuiltinV,
@@ -78,6 +79,9 @@ def evaluate(it: Interpreter, e: ir.Call, fr: Frame, st: State) -> Value:
         inner, it.effect_statement = it.effect_statement, None
         args, keywords, open_ = arguments(it, e, fr, st)
         it.effect_statement = inner
+        if it.intercept is not None and it.intercept[0] is e:
+            it.intercept[1](args, keywords, open_)
+            return NONE
         return call(it, f, args, keywords, st, e, fr, open_=open_)
     finally:
         it.effect_statement = quiet
@@ -229,7 +233,12 @@ def call_function(
         it.cuts[f.qualname] = it.cuts.get(f.qualname, 0) + 1
         return unknown_call(it, f, args, keywords, st, node, fr, f"{f.qualname}, which recurses")
     body: tuple[ir.Stmt, ...] | None = None
-    if not in_base and hook is None and it.config.sliced is not None and isinstance(f.node, ir.FunctionDef):
+    if (
+        (not in_base or it.eager_depth)
+        and it.config.sliced is not None
+        and isinstance(f.node, ir.FunctionDef)
+        and not f.node.is_generator
+    ):
         body = it.config.sliced(f, node is it.effect_statement and node is not None)
     before, it.effect_statement = it.effect_statement, None
     try:

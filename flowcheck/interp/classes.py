@@ -104,10 +104,28 @@ def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
     c.own_init = any(isinstance(x, ir.FunctionDef) and x.name == "__init__" for x in s.body)
     if c.enum_kind:
         _make_members(it, c, s)
+    _name_descriptors(it, c, inner, body_state)
     value: Value = c
     for d in reversed(s.decorators):
         value = _decorate(it, c, value, d, fr, st)
     return value
+
+
+def _name_descriptors(it: Interpreter, c: ClassV, fr: Frame, st: State) -> None:
+    """``__set_name__`` of what the class body assigned."""
+    from flowcheck.interp import calls
+    from flowcheck.interp.engine import Dead
+
+    for name, v in list(it.base.objects[c.oid].attrs.items()):
+        obj = st.get(v.oid) if isinstance(v, Ref) else None
+        if obj is None or obj.cls is None:
+            continue
+        hook = class_attr(it, obj.cls, "__set_name__", st)
+        if isinstance(hook, FuncV):
+            try:
+                calls.call(it, BoundV(hook, v), [c, Known(name)], {}, st, None, fr)
+            except Dead:
+                continue
 
 
 def _decorate(it: Interpreter, c: ClassV, value: Value, d: ir.Expr, fr: Frame, st: State) -> Value:

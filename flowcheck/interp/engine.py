@@ -198,6 +198,8 @@ class Interpreter:
         self.asked_keys: dict[Hashable, int] = {}
         self.deadline: float | None = None
         self.wanted: tuple[ir.Node, bool] | None = None
+        self.eager_depth = 0
+        self.intercept: tuple[ir.Call, Callable[[list[Value], dict[str, Value], bool], None]] | None = None
         from flowcheck.interp import expressions, statements  # the tables of node types, bound once
 
         self._eval = expressions.TABLE

@@ -14,6 +14,7 @@ from flowcheck.interp.values import (
     NONE,
     UNBOUND,
     BoundV,
+    BuiltinV,
     ClassV,
     ExternalV,
     FieldSpec,
@@ -86,7 +87,7 @@ def _partial(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
 
 def _same(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
     """A decorator that gives back what it wraps, called with or without arguments of its own."""
-    if a and isinstance(a[0], (FuncV, BoundV, ClassV, PartialV)):
+    if a and isinstance(a[0], (FuncV, BoundV, ClassV, PartialV, BuiltinV)):
         return a[0]
     return ExternalV("flowcheck.identity") if not a or isinstance(a[0], (Known, Unknown)) else None
 

@@ -201,14 +201,7 @@ def _holds_function(node: object) -> bool:
     if isinstance(node, (ir.FunctionDef, ir.Lambda, ir.ClassDef)):
         return True
     if isinstance(node, ir.Node):
-        for name in type(node).__slots__ if hasattr(type(node), "__slots__") else ():
-            if _holds_function(getattr(node, name)):
-                return True
-        for base in type(node).__mro__[1:]:
-            for name in getattr(base, "__slots__", ()):
-                if _holds_function(getattr(node, name)):
-                    return True
-        return False
+        return any(_holds_function(getattr(node, name)) for name in type(node).__struct_fields__)
     if isinstance(node, tuple):
         return any(map(_holds_function, node))
     return False

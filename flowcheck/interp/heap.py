@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Base", "Obj", "State", "join_objects", "merge"]
 
+NEVER = 1 << 62
 DEEPEST_STACK = 24
 """Layers are squashed past this depth: look-ups walk them."""
 
@@ -71,13 +72,19 @@ class Obj:
 
 
 class Base:
-    """Addresses and objects that all states of one interpreter share."""
+    """Addresses and objects that all states of one interpreter share.
 
-    __slots__ = ("next", "objects")
+    ``lowest`` is the lowest address written since somebody set it: whether an evaluation changed what was there before
+    it. ``epoch`` numbers the writes that are no locals of one activation (see :attr:`State.epoch`).
+    """
+
+    __slots__ = ("epoch", "lowest", "next", "objects")
 
     def __init__(self) -> None:
         self.objects: dict[int, Obj] = {}
         self.next = 1
+        self.lowest = NEVER
+        self.epoch = 0
 
     def address(self) -> int:
         self.next += 1
@@ -94,13 +101,17 @@ class _Layer:
 
 
 class State:
-    """One abstract state: the heap above the base, and what tests have established about keyed unknowns."""
+    """One abstract state: the heap above the base, and what tests have established about keyed unknowns.
 
-    __slots__ = ("base", "facts", "top")
+    Two states of one path with the same ``epoch`` differ in nothing but the locals of activations.
+    """
+
+    __slots__ = ("base", "epoch", "facts", "top")
 
     def __init__(self, base: Base) -> None:
         self.base = base
         self.top = _Layer(None)
+        self.epoch = 0
         self.facts: dict[Hashable, Any] = {}
 
     # -------------------------------------------------------------------------------------------------- reading
@@ -126,7 +137,15 @@ class State:
         if found is None:
             found = self.obj(oid).copy()
             self.top.objects[oid] = found
+        if found.kind != "env":
+            self.touch()
+        if oid < self.base.lowest:
+            self.base.lowest = oid
         return found
+
+    def touch(self) -> None:
+        """Something has changed that is no local of an activation."""
+        self.base.epoch = self.epoch = self.base.epoch + 1
 
     def new(self, obj: Obj) -> int:
         oid = self.base.address()
@@ -135,6 +154,9 @@ class State:
 
     def put(self, oid: int, obj: Obj) -> None:
         self.top.objects[oid] = obj
+        self.touch()
+        if oid < self.base.lowest:
+            self.base.lowest = oid
 
     # -------------------------------------------------------------------------------------------------- forking
     def fork(self) -> State:
@@ -143,6 +165,7 @@ class State:
             self._freeze()
         other = State.__new__(State)
         other.base = self.base
+        other.epoch = self.epoch
         other.top = _Layer(self.top.parent)
         other.facts = self.facts.copy()
         return other
@@ -166,6 +189,7 @@ class State:
     def become(self, other: State) -> None:
         self.top = other.top
         self.facts = other.facts
+        self.epoch = other.epoch
 
     def mark(self) -> _Layer | None:
         """A point to which changes can be related later (see :meth:`changed_since`)."""
@@ -196,13 +220,20 @@ class BaseState(State):
         return State(self.base)
 
     def become(self, other: State) -> None:
+        self.become_without(other, 0)
+
+    def become_without(self, other: State, leave: int) -> None:
+        """Takes over everything of ``other`` but the object at one address."""
         layers: list[_Layer] = []
         layer: _Layer | None = other.top
         while layer is not None:
             layers.append(layer)
             layer = layer.parent
+        kept = self.base.objects.get(leave)
         for layer in reversed(layers):
             self.base.objects.update(layer.objects)
+        if kept is not None:
+            self.base.objects[leave] = kept
 
 
 def join_objects(a: Obj, b: Obj) -> Obj:
@@ -281,6 +312,9 @@ def _merge2(a: State, b: State) -> State:
             lb = lb.parent
     result = State.__new__(State)
     result.base = a.base
+    result.epoch = a.epoch
+    if a.epoch != b.epoch:
+        result.touch()
     result.top = _Layer(la)
     objects = result.top.objects
     below = State.__new__(State)

@@ -647,6 +647,12 @@ def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.No
             if key is None:
                 return False if not obj.items else None
             return key in obj.items
+        if obj is not None and obj.kind == "set" and obj.items is not None:
+            key = it.key(a)
+            keys = {it.key(x) for x in obj.items}
+            if not obj.items or (key is not None and key in keys):
+                return bool(obj.items)
+            return None if key is None or None in keys else False
     items = iterate(it, b, fr, st, e)
     if items is None:
         return None

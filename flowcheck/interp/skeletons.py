@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import functions, operators
-from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     ClassV,
     FuncV,
@@ -26,6 +26,7 @@ from flowcheck.interp.values import (
     union_of,
 )
 from flowcheck.program.modules import Module, target_names
+from flowcheck.program.slicing import Criterion, slice_body
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -165,18 +166,16 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
         with it.outside():
             overridden: set[str] = set()
             for c in obj.cls.mro:
-                per_method: dict[str, Value] = {}
+                by_method: dict[int, list[Write]] = {}
                 for w in writes(it, c, name):
                     if w.function.name in overridden and w.function.name != "__init__":
-                        continue  # an overriding method replaces it, unless it calls super(), which interprets it there
+                        continue  # an overriding method replaces it, unless it calls super()
+                    by_method.setdefault(id(w.function), []).append(w)
+                for group in by_method.values():
                     written += 1
-                    value, sure = _evaluate(it, b, obj, c, w)
-                    if value is None:
-                        continue
-                    m = w.function.name
-                    per_method[m] = value if sure or m not in per_method else join(per_method[m], value)
-                for value in per_method.values():
-                    result = value if result is None else join(result, value)
+                    value = _run_method(it, b, obj, c, name, group)
+                    if value is not None:
+                        result = value if result is None else join(result, value)
                 overridden |= {m.name for m in _methods(c) if not _calls_super(c, m)}
     except LazyCut:
         if limit is not None:
@@ -244,56 +243,79 @@ def _filled_elsewhere(c: ClassV, name: str) -> bool:
     return False
 
 
-def _evaluate(it: Interpreter, b: Ref, obj: Obj, c: ClassV, w: Write) -> tuple[Value | None, bool]:
-    """The value of one write, and whether it certainly happens; (None, False) when a guard excludes it."""
-    from flowcheck.interp.engine import Dead, Frame
+def _frame_for(
+    it: Interpreter, b: Ref, obj: Obj, c: ClassV, f: ir.FunctionDef, arguments: dict[str, Value] | None, st: State
+) -> Frame:
+    """A frame of one method on a skeleton: ``self`` is known, so are a constructor's arguments, the rest is not."""
+    from flowcheck.interp.engine import Frame
 
     attrs: dict[str, Value] = {}
-    ctor = constructor_arguments(it, b, obj, c) if w.function.name == "__init__" else None
-    params = w.function.params.items
-    for i, p in enumerate(params):
+    for i, p in enumerate(f.params.items):
         if i == 0:
             attrs[p.name] = b
-        elif ctor is not None and p.name in ctor:
-            attrs[p.name] = ctor[p.name]
-        elif ctor is not None and p.default is not None:
+        elif arguments is not None and p.name in arguments:
+            attrs[p.name] = arguments[p.name]
+        elif arguments is not None and p.default is not None:
             attrs[p.name] = it.eval(p.default, it.module_frame(c.module), it.base_state)
         else:
-            attrs[p.name] = Unknown(f"{w.function.qualname}({p.name})")
-    oid = it.base_state.new(Obj("env", attrs=attrs, parent=it.module_oid(c.module)))
-    owner = w.function if w.function.body is None else c.owner
-    fr = Frame(None, c.module, oid, owner, c, b)
-    fr.slice_of = (w.function, set())
+            attrs[p.name] = Unknown(f"{f.qualname}({p.name})", ("parameter", b.oid, id(f), p.name))
+    oid = st.new(Obj("env", attrs=attrs, parent=it.module_oid(c.module)))
+    fr = Frame(None, c.module, oid, f if f.body is None else c.owner, c, b)
+    fr.slice_of = (f, set())
     it.slices[oid] = fr
-    sure = True
-    handlers = len(it.handlers)
-    try:
-        for test, want in w.guards:
-            if test is None:
-                sure = False
-                continue
-            t = operators.truth(it, it.eval(test, fr, it.base_state), it.base_state, fr)
-            if t is None:
-                sure = False
-            elif t != want:
-                return None, False
-        if w.value is None:
-            return Unknown(f"{w.function.qualname} changes it"), False
-        v = it.eval(w.value, fr, it.base_state)
-        if w.index is not None:
-            items = operators.iterate(it, v, fr, it.base_state, None) if not isinstance(v, Union) else None
-            v = items[w.index] if items is not None and w.index < len(items) else Unknown("an unpacked value")
-        return v, sure
-    except Dead:
-        del it.handlers[handlers:]
-        return None, False
-    except RecursionError:
-        return Unknown("recursion"), False
+    return fr
+
+
+def _body(c: ClassV, f: ir.FunctionDef) -> tuple[ir.Stmt, ...]:
+    if f.body is not None:
+        return f.body
+    return c.module.syntax.body_of(f) if c.module.syntax is not None else ()
+
+
+def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: list[Write]) -> Value | None:
+    """What one method may leave in ``b.name``: its slice on the stores is run in order. None when it never stores."""
+    from flowcheck.interp.engine import Dead
+    from flowcheck.interp.names import drop_unbound
+
+    f = group[0].function
+    vague = [w for w in group if isinstance(w.statement, (ir.For, ir.With))]
+    wanted = {id(w.statement) for w in group if w not in vague}
+    result: Value | None = Unknown(f"{f.qualname} changes it") if vague else None
+    if wanted:
+        criterion = Criterion(
+            statement=lambda s: id(s) in wanted, call=lambda call: False, wants_value=False, keep_stores=False
+        )
+        params = frozenset(p.name for p in f.params.items)
+        body = slice_body(_body(c, f), criterion, params)
+        arguments = constructor_arguments(it, b, obj, c) if f.name == "__init__" else None
+        st = State(it.base)
+        marker = obj.copy()
+        marker.attrs.pop(name, None)
+        st.put(b.oid, marker)
+        try:
+            fr = _frame_for(it, b, obj, c, f, arguments, st)
+            outcomes = it.exec_block(body, fr, st)
+        except Dead:
+            outcomes = []
+        except RecursionError:
+            return Unknown("recursion")
+        states = [s for kind, s, _ in outcomes if kind in "nr"]
+        if states:
+            end = merge(states)
+            left = end.obj(b.oid).attrs.get(name)
+            layer = end.top
+            it.base_state.become_without(end, b.oid)
+            _ = layer
+            if left is not None:
+                bound = drop_unbound(left)
+                if bound is not None:
+                    result = bound if result is None else join(result, bound)
+    return result
 
 
 def constructor_arguments(it: Interpreter, b: Ref, obj: Obj, c: ClassV) -> dict[str, Value] | None:
     """The arguments that reach ``c.__init__`` when ``b`` is constructed, followed through ``super().__init__`` calls."""
-    from flowcheck.interp.engine import Dead, Frame
+    from flowcheck.interp.engine import Dead
 
     assert obj.cls is not None
     if obj.ctor is None:
@@ -319,25 +341,39 @@ def constructor_arguments(it: Interpreter, b: Ref, obj: Obj, c: ClassV) -> dict[
     try:
         d, df = chain[index - 1]
         upper = constructor_arguments(it, b, obj, d)
-        body = df.body if df.body is not None else (d.module.syntax.body_of(df) if d.module.syntax else ())
+        body = _body(d, df)
         found = _init_call(body, c)
-        init = next((v for k, v in [(c, it.base.objects[c.oid].attrs.get("__init__"))]), None)
+        init = it.base.objects[c.oid].attrs.get("__init__")
         if upper is not None and found is not None and isinstance(init, FuncV):
-            call, skip = found
-            attrs = {p.name: upper.get(p.name, Unknown(f"{df.qualname}({p.name})")) for p in df.params.items}
-            if df.params.items:
-                attrs[df.params.items[0].name] = b
-            oid = it.base_state.new(Obj("env", attrs=attrs, parent=it.module_oid(d.module)))
-            fr = Frame(None, d.module, oid, df if df.body is None else d.owner, d, b)
-            fr.slice_of = (df, set())
-            it.slices[oid] = fr
-            try:
-                from flowcheck.interp import calls
+            statement, call, skip = found
+            criterion = Criterion(
+                statement=lambda s: s is statement, call=lambda x: False, wants_value=False, keep_stores=False
+            )
+            sliced = slice_body(body, criterion, frozenset(p.name for p in df.params.items))
+            st = State(it.base)
+            seen: list[dict[str, Value]] = []
 
-                args, keywords, open_ = calls.arguments(it, call, fr, it.base_state)
-                result = functions.bind(it, init, [b, *args[skip:]], keywords, it.base_state, open_, None, fr)
+            def caught(args: list[Value], keywords: dict[str, Value], open_: bool) -> None:
+                try:
+                    seen.append(functions.bind(it, init, [b, *args[skip:]], keywords, st, open_, None, fr))
+                except Dead:
+                    return
+
+            before, it.intercept = it.intercept, (call, caught)
+            try:
+                fr = _frame_for(it, b, obj, d, df, upper, st)
+                outcomes = it.exec_block(sliced, fr, st)
+                states = [s for kind, s, _ in outcomes if kind in "nr"]
+                if states:
+                    it.base_state.become_without(merge(states), b.oid)
             except Dead:
-                result = None
+                pass
+            finally:
+                it.intercept = before
+            if seen:
+                result = seen[0]
+                for other in seen[1:]:
+                    result = {k: join(result[k], other[k]) for k in result if k in other}
     finally:
         it.lazy_busy.discard(key)
     if result is not None:
@@ -347,7 +383,7 @@ def constructor_arguments(it: Interpreter, b: Ref, obj: Obj, c: ClassV) -> dict[
     return result
 
 
-def _init_call(body: tuple[ir.Stmt, ...], c: ClassV) -> tuple[ir.Call, int] | None:
+def _init_call(body: tuple[ir.Stmt, ...], c: ClassV) -> tuple[ir.Stmt, ir.Call, int] | None:
     """The ``super().__init__(…)`` or ``Base.__init__(self, …)`` of a constructor."""
     stack: list[ir.Stmt] = list(reversed(body))
     while stack:
@@ -356,9 +392,9 @@ def _init_call(body: tuple[ir.Stmt, ...], c: ClassV) -> tuple[ir.Call, int] | No
             f = s.value.func
             if isinstance(f, ir.Attribute) and f.attr == "__init__":
                 if isinstance(f.value, ir.Call) and isinstance(f.value.func, ir.Name) and f.value.func.id == "super":
-                    return s.value, 0
+                    return s, s.value, 0
                 if isinstance(f.value, ir.Name) and f.value.id == c.name:
-                    return s.value, 1
+                    return s, s.value, 1
         elif isinstance(s, (ir.If, ir.For, ir.While)):
             stack.extend(reversed(s.body + s.orelse))
         elif isinstance(s, ir.With):

@@ -1,0 +1,103 @@
+"""The names that the scanned tree uses, read from ``rules/vocabulary.toml``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Vocabulary", "load_vocabulary"]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModeWords(_Table):
+    """The capture-mode enum and the attribute that carries it."""
+
+    members: tuple[str, ...]
+    required: str
+    attribute: str
+    true_of_required: tuple[str, ...]
+    false_of_required: tuple[str, ...]
+
+
+class PhaseWords(_Table):
+    members: tuple[str, ...]
+    attribute: str
+    extend: tuple[str, ...]
+    verify: tuple[str, ...]
+    idle: tuple[str, ...]
+    dispatched: tuple[str, ...]
+    speculative_input: str
+    verify_input_methods: tuple[str, ...]
+
+
+class EntryWords(_Table):
+    dispatch: str
+    algorithm_methods: tuple[str, ...]
+    algorithm_from_name: str
+    algorithm_attribute: str
+    arguments_fields: tuple[str, ...]
+    arguments_attribute: str
+    algorithm_argument: str
+    worker_attribute: str
+
+
+class TargetWords(_Table):
+    draft_flag: str
+    model_attribute: str
+    forward_methods: tuple[str, ...]
+    states_attribute: str
+
+
+class MetadataWords(_Table):
+    factory: str
+
+
+class GraphWords(_Table):
+    replay_methods: tuple[str, ...]
+    record_methods: tuple[str, ...]
+    prefill_words: tuple[str, ...]
+
+
+class ScenarioWords(_Table):
+    device: str
+    device_attributes: tuple[str, ...]
+    true_functions: tuple[str, ...]
+    false_functions: tuple[str, ...]
+    arguments: dict[str, Any]
+    bags: tuple[str, ...]
+    expressions: dict[str, Any]
+
+
+class RelevanceWords(_Table):
+    seeds: tuple[str, ...]
+    beyond: str
+    common_methods: tuple[str, ...]
+
+
+class Vocabulary(_Table):
+    """Every name of SGLang's that the walk uses."""
+
+    mode: ModeWords
+    phase: PhaseWords
+    entry: EntryWords
+    target: TargetWords
+    metadata: MetadataWords
+    graph: GraphWords
+    scenario: ScenarioWords
+    relevance: RelevanceWords
+
+
+def load_vocabulary(path: Path) -> Vocabulary:
+    """Reads one vocabulary file. Raises OSError, tomllib.TOMLDecodeError or pydantic.ValidationError."""
+    return Vocabulary.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))

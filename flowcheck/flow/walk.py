@@ -1,0 +1,496 @@
+"""The walk: from the scheduler's dispatch of a batch to every forward of the target model, under one scenario.
+
+It interprets the tree's own dispatching method on a batch of every kind that the scheduler may dispatch, and notes each
+forward of a model that happens on the way. What those forwards mean is for :mod:`flowcheck.flow.modes` to say.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from flowcheck.flow.roles import Roles, annotated_class, find_roles
+from flowcheck.flow.scenario import Scenario
+from flowcheck.flow.vocabulary import Vocabulary
+from flowcheck.interp import attributes, calls, classes, names
+from flowcheck.interp.engine import Budget, CallCut, CallEvent, Config, Dead, Frame, Interpreter, LazyCut, Raised
+from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.trails import Site
+from flowcheck.interp.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    BuiltinV,
+    ClassV,
+    FuncV,
+    Known,
+    Member,
+    Ref,
+    Unknown,
+    Value,
+    alternatives,
+    union_of,
+)
+from flowcheck.program.corpus import Corpus, methods_of
+from flowcheck.program.effects import Effects
+from flowcheck.program.modules import Program
+from flowcheck.syntax import ir
+
+__all__ = ["Case", "Forward", "Walk"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of batch that is dispatched: its mode, and the speculative input that it carries."""
+
+    mode: str
+    speculative: str
+
+
+@dataclass
+class Forward:
+    """One forward of a model, as the walk met it."""
+
+    case: Case
+    kind: str  # "eager" | "replay" | "record"
+    draft: Value
+    phase: Value
+    asked: Value
+    reached: Value
+    worker: str
+    runner: ClassV | None
+    site: Site
+    chain: tuple[tuple[str, Site | None], ...]
+    result: int
+    refused: bool = False
+
+
+@dataclass
+class CaseResult:
+    case: Case
+    returned: bool
+    raised: list[Raised] = field(default_factory=list)
+    stopped: str = ""
+    steps: int = 0
+
+
+class Walk:
+    """One interpreter over one tree and scenario, and what its runs noted."""
+
+    def __init__(
+        self,
+        program: Program,
+        scenario: Scenario,
+        words: Vocabulary,
+        effects: Effects | None,
+        progress: Callable[[str], None] | None = None,
+        forced: dict[Any, Any] | None = None,
+    ) -> None:
+        self.program = program
+        self.scenario = scenario
+        self.words = words
+        self.effects = effects
+        self.progress = progress
+        self.corpus = Corpus(program)
+        self.forwards: list[Forward] = []
+        self.results: list[CaseResult] = []
+        self.case = Case("", "")
+        self.tracked = frozenset(
+            {words.mode.attribute, words.phase.attribute, words.phase.speculative_input, words.target.draft_flag}
+        )
+        self.it = Interpreter(program, self._config())
+        self.it.forced_facts = dict(forced or {})
+        self._writes_mode: dict[int, bool] = {}
+        self._worker_names: dict[int, str] = {}
+        self._models: dict[int, Ref] = {}
+        self._results = 0
+        self._sliced: dict[tuple[int, bool], tuple[ir.Stmt, ...]] = {}
+        self.roles: Roles = find_roles(self.it, self.corpus, words)
+        self._build()
+
+    # ------------------------------------------------------------------------------------------------------ config
+    def _config(self) -> Config:
+        words = self.words
+        functions: dict[str, Value] = {n: TRUE for n in words.scenario.true_functions}
+        functions.update({n: FALSE for n in words.scenario.false_functions})
+        functions.update(
+            {n: Unknown(f"{n}()", ("bag", n)) for n in words.scenario.bags},
+        )
+        device = Known(words.scenario.device)
+        config = Config(
+            tracked=self.tracked,
+            functions=functions,
+            keyed={k: self._literal(v) for k, v in words.scenario.expressions.items()},
+            skeletons=self._is_skeleton,
+            eager=self.writes_mode,
+            relevant=self._relevant if self.effects is not None else None,
+            observer=self._observe,
+        )
+        config.attributes[("*", words.target.model_attribute)] = self._model
+        config.attributes[("*", words.entry.arguments_attribute)] = lambda it, b, obj: self.arguments
+        for name in words.scenario.device_attributes:
+            config.attributes[("*", name)] = device
+        return config
+
+    def _literal(self, v: object) -> Value:
+        return Known(self.scenario.algorithm) if v == "$algorithm" else Known(v)
+
+    def _is_skeleton(self, c: ClassV) -> bool:
+        return False
+
+    def writes_mode(self, c: ClassV) -> bool:
+        """Whether instances carry a capture mode of their own that methods set: the runners of recorded graphs."""
+        found = self._writes_mode.get(c.oid)
+        if found is None:
+            from flowcheck.interp import skeletons
+
+            found = not c.is_record and any(skeletons.writes(self.it, b, self.words.mode.attribute) for b in c.mro)
+            self._writes_mode[c.oid] = found
+        return found
+
+    def _relevant(self, f: FuncV) -> bool:
+        assert self.effects is not None
+        if not isinstance(f.node, ir.FunctionDef):
+            return True
+        return f.node.body is not None or self.effects.relevant(f.module.path, f.node.line)
+
+    # ---------------------------------------------------------------------------------------------------- entities
+    def _build(self) -> None:
+        it, words = self.it, self.words
+        base = it.base_state
+        self.frame = it.module_frame(self.roles.schedulers[0].module)
+        arguments = Obj("free", self.roles.arguments)
+        arguments.tag = "server_args"
+        settings: dict[str, Any] = dict(words.scenario.arguments)
+        settings[words.entry.algorithm_argument] = self.scenario.algorithm
+        settings.update(self.scenario.settings)
+        arguments.attrs = {k: Known(v) for k, v in settings.items()}
+        self.arguments: Value = Ref(base.new(arguments))
+        self.algorithm = self._algorithm()
+        self.schedulers = [self._scheduler(c) for c in self.roles.schedulers]
+
+    def _algorithm(self) -> Value:
+        """The tree's own object for the scenario's algorithm."""
+        it = self.it
+        name = Known(self.scenario.algorithm)
+        frame = it.module_frame(self.roles.algorithm.module)
+        with it.outside():
+            maker = attributes.get(it, self.roles.algorithm, self.words.entry.algorithm_from_name, frame, it.base_state)
+            try:
+                return calls.call(it, maker, [name], {}, it.base_state, None, frame)
+            except Dead:
+                return NONE
+
+    def _scheduler(self, c: ClassV) -> Ref:
+        it = self.it
+        obj = Obj("skeleton", c)
+        init = classes.class_attr(it, c, "__init__", it.base_state)
+        ref = Ref(it.base_state.new(obj))
+        obj.ctor = {}
+        if isinstance(init, FuncV):
+            for i, p in enumerate(init.node.params.items):
+                if i == 0:
+                    obj.ctor[p.name] = ref
+                elif p.name == self.words.entry.arguments_attribute:
+                    obj.ctor[p.name] = self.arguments
+                else:
+                    obj.ctor[p.name] = Unknown(f"{c.name}({p.name})", ("ctor", c.name, p.name))
+        if self.words.entry.algorithm_attribute:
+            obj.attrs[self.words.entry.algorithm_attribute] = self.algorithm
+        return ref
+
+    def _model(self, it: Interpreter, b: Value, obj: Obj) -> Value | None:
+        """The model of a runner: an opaque thing whose calls are forwards."""
+        if not isinstance(b, Ref) or obj.cls is None or not self._is_runner(obj.cls):
+            return None
+        ref = self._models.get(b.oid)
+        if ref is None:
+            leaf = Obj("leaf")
+            leaf.tag = b
+            ref = self._models[b.oid] = Ref(it.base_state.new(leaf))
+        return ref
+
+    def _is_runner(self, c: ClassV) -> bool:
+        flag, model = self.words.target.draft_flag, self.words.target.model_attribute
+        from flowcheck.interp import skeletons
+
+        takes_flag = any(
+            m.name == "__init__" and any(p.name == flag for p in m.params.items)
+            for b in c.mro
+            for m in b.node.body
+            if isinstance(m, ir.FunctionDef)
+        )
+        return takes_flag and any(skeletons.writes(self.it, b, model) for b in c.mro)
+
+    # --------------------------------------------------------------------------------------------------------- run
+    def workers(self) -> list[tuple[Ref, ClassV]]:
+        """Every worker that the algorithm's selector can return, over all schedulers."""
+        out: list[tuple[Ref, ClassV]] = []
+        for scheduler in self.schedulers:
+            with self.it.outside():
+                try:
+                    v = attributes.get(
+                        self.it, scheduler, self.words.entry.worker_attribute, self.frame, self.it.base_state
+                    )
+                except Dead:
+                    continue
+            for x in alternatives(v):
+                if isinstance(x, Ref):
+                    cls = self.it.base_state.obj(x.oid).cls
+                    if cls is not None and (x, cls) not in out:
+                        out.append((x, cls))
+        return out
+
+    def run(self) -> None:
+        """Dispatches a batch of every kind."""
+        self.worker_list = self.workers()
+        for ref, cls in self.worker_list:
+            self._worker_names[ref.oid] = cls.name
+        inputs = self.draft_inputs()
+        for scheduler in self.schedulers:
+            for member in classes.enum_members(self.it, self.roles.phase):
+                if member.name not in self.words.phase.dispatched:
+                    continue
+                candidates: list[ClassV | None] = [None]
+                if member.name not in self.words.phase.extend:
+                    candidates = [*inputs] if inputs else [None]
+                    if member.name in self.words.phase.idle:
+                        candidates = [None, *inputs]
+                for candidate in candidates:
+                    self._dispatch(scheduler, member, candidate)
+
+    def draft_inputs(self) -> list[ClassV]:
+        """The classes of speculative input that a dispatched batch may carry: what the workers' code stores there."""
+        attribute = self.words.phase.speculative_input.encode()
+        found: list[ClassV] = []
+        texts = [
+            b.module.syntax.text
+            for _, c in self.worker_list
+            for b in c.mro
+            if b.module.syntax is not None
+        ]
+        pattern = rb"\b" + attribute + rb"\s*=\s*([A-Za-z_]\w*)(?:\.\w+)?\(|next_draft_input\s*=\s*([A-Za-z_]\w*)\("
+        wanted = {(m.group(1) or m.group(2)).decode() for _, m in self.corpus.matches(pattern)}
+        for name in sorted(wanted):
+            if not any(name in text for text in texts):
+                continue
+            for module, _ in self.corpus.classes_named(name):
+                v = names.global_value(self.it, module, name, self.it.base_state)
+                if isinstance(v, ClassV) and v not in found and not self._is_verify_input(v):
+                    found.append(v)
+        return found
+
+    def _is_verify_input(self, c: ClassV) -> bool:
+        return any(set(self.words.phase.verify_input_methods) & methods_of(b.node) for b in c.mro) or (
+            "draft_token" in classes.record_fields(self.it, c) if c.is_record else False
+        )
+
+    def _dispatch(self, scheduler: Ref, member: Member, speculative: ClassV | None) -> None:
+        it, words = self.it, self.words
+        self.case = Case(member.name, speculative.name if speculative is not None else "None")
+        if self.progress is not None:
+            self.progress(f"{self.case.mode.lower()} batch, {self.case.speculative}")
+        st = State(it.base)
+        info: Value = NONE
+        if speculative is not None:
+            obj = Obj("free", speculative)
+            obj.tag = words.phase.speculative_input
+            info = Ref(st.new(obj))
+        batch = Obj("free", self.roles.batch)
+        batch.tag = "batch"
+        batch.attrs = {
+            words.phase.attribute: member,
+            words.phase.speculative_input: info,
+            words.entry.algorithm_attribute: self.algorithm,
+        }
+        ref = Ref(st.new(batch))
+        it.handlers = [[]]
+        it.depth = 0
+        start = it.steps
+        it.step_limit = it.steps + it.config.max_steps
+        result = CaseResult(self.case, False)
+        try:
+            method = attributes.get(it, scheduler, words.entry.dispatch, self.frame, st)
+            calls.call(it, method, [ref], {}, st, None, self.frame)
+            result.returned = True
+        except Dead:
+            pass
+        except (Budget, CallCut, LazyCut) as error:
+            result.stopped = str(error) or type(error).__name__
+        result.raised = it.handlers[0]
+        result.steps = it.steps - start
+        self.results.append(result)
+
+    # ------------------------------------------------------------------------------------------------------ events
+    def _observe(self, it: Interpreter, event: CallEvent) -> Value | None:
+        callee = event.callee
+        if isinstance(callee, BuiltinV) and callee.name.startswith("leaf."):
+            if callee.name[5:] in self.words.target.forward_methods:
+                return self._model_call(event, callee.self_)
+            return None
+        if isinstance(callee, Ref):
+            obj = event.state.get(callee.oid)
+            if obj is not None and obj.kind == "leaf":
+                return self._model_call(event, callee)
+            return None
+        if event.name in self.words.graph.replay_methods:
+            return self._replay(event)
+        return None
+
+    def _carries_mode(self, v: Value, st: State) -> Ref | None:
+        for x in alternatives(v):
+            if isinstance(x, Ref):
+                obj = st.get(x.oid)
+                if obj is not None and obj.cls is not None and obj.cls.is_record:
+                    fields = classes.record_fields(self.it, obj.cls)
+                    if self.words.mode.attribute in fields and self.words.phase.attribute in fields:
+                        return x
+        return None
+
+    def _batch_argument(self, event: CallEvent) -> Value | None:
+        for v in [*event.args, *event.keywords.values()]:
+            if self._carries_mode(v, event.state) is not None:
+                return v
+        return None
+
+    def _graph_runner(self, frame: Frame, st: State) -> Ref | None:
+        """The nearest object on the call stack that carries a mode of its own and is no batch."""
+        for fr in frame.chain():
+            for x in alternatives(fr.self_) if fr.self_ is not None else ():
+                if isinstance(x, Ref):
+                    obj = st.get(x.oid)
+                    if obj is not None and obj.cls is not None and not obj.cls.is_record and self.writes_mode(obj.cls):
+                        return x
+        return None
+
+    def _recording(self, frame: Frame, runner: Ref) -> bool:
+        """Whether the call happens while the runner records its graphs."""
+        for fr in frame.chain():
+            if fr.func is not None and fr.self_ is not None and runner in alternatives(fr.self_):
+                if fr.func.name == "__init__" or any(
+                    fnmatch.fnmatch(fr.func.name, p) for p in self.words.graph.record_methods
+                ):
+                    return True
+        return False
+
+    def _model_call(self, event: CallEvent, model: Value | None) -> Value | None:
+        it, st = self.it, event.state
+        batch = self._batch_argument(event)
+        if batch is None:
+            return None
+        leaf = st.get(model.oid) if isinstance(model, Ref) else None
+        owner = leaf.tag if leaf is not None else None
+        asked = self._read(batch, self.words.mode.attribute, event)
+        runner = self._graph_runner(event.frame, st)
+        if runner is not None and self._recording(event.frame, runner):
+            obj = st.write(runner.oid)
+            old = obj.attrs.get("#recorded")
+            obj.attrs["#recorded"] = asked if old is None else union_of([old, asked])
+            self._note("record", event, owner, batch, asked, asked, runner)
+            return self._output(event)
+        if it.in_base:
+            return None
+        self._note("eager", event, owner, batch, asked, self._logits_mode(batch, event), runner)
+        return self._output(event)
+
+    def _output(self, event: CallEvent) -> Value:
+        return Unknown("what the model returns", not_none=True)
+
+    def _read(self, v: Value, name: str, event: CallEvent) -> Value:
+        try:
+            return attributes.get(self.it, v, name, event.frame, event.state)
+        except Dead:
+            return Unknown(f"{name} is not set")
+
+    def _logits_mode(self, batch: Value, event: CallEvent) -> Value:
+        """The mode in the metadata that the tree makes from this batch."""
+        it, c = self.it, self.roles.metadata
+        if c is None:
+            return self._read(batch, self.words.mode.attribute, event)
+        scratch = event.state.fork()
+        it.quiet += 1
+        it.handlers.append([])
+        try:
+            maker = attributes.get(it, c, self.words.metadata.factory, event.frame, scratch)
+            made = calls.call(it, maker, [batch], {}, scratch, event.node, event.frame)
+            return attributes.get(it, made, self.words.mode.attribute, event.frame, scratch)
+        except Dead:
+            return Unknown("the logits processor's metadata cannot be made from this batch")
+        finally:
+            it.handlers.pop()
+            it.quiet -= 1
+
+    def _replay(self, event: CallEvent) -> Value | None:
+        st = event.state
+        runner = self._graph_runner(event.frame, st)
+        if runner is None or self.it.in_base or self._recording(event.frame, runner):
+            return None
+        batch = self._batch_argument(event) or self._nearest_batch(event.frame, st)
+        if batch is None:
+            return None
+        obj = st.obj(runner.oid)
+        recorded = obj.attrs.get("#recorded")
+        if recorded is None:
+            recorded = self._read(runner, self.words.mode.attribute, event)
+        asked = self._read(batch, self.words.mode.attribute, event)
+        owner = self._owner(runner, event)
+        self._note("replay", event, owner, batch, asked, recorded, runner)
+        return self._output(event)
+
+    def _owner(self, runner: Ref, event: CallEvent) -> Value:
+        """The model runner that a graph runner serves: an object on the stack, or an attribute, that is one."""
+        for fr in event.frame.chain():
+            for x in alternatives(fr.self_) if fr.self_ is not None else ():
+                if isinstance(x, Ref):
+                    obj = event.state.get(x.oid)
+                    if obj is not None and obj.cls is not None and self._is_runner(obj.cls):
+                        return x
+        return Unknown("whose graph this is")
+
+    def _nearest_batch(self, frame: Frame, st: State) -> Value | None:
+        for fr in frame.chain():
+            env = st.get(fr.env)
+            if env is None or env.kind != "env":
+                continue
+            for v in env.attrs.values():
+                if not isinstance(v, Ref):
+                    continue
+                if self._carries_mode(v, st) is not None:
+                    return v
+        return None
+
+    def _note(
+        self,
+        kind: str,
+        event: CallEvent,
+        owner: Value | None,
+        batch: Value,
+        asked: Value,
+        reached: Value,
+        runner: Ref | None,
+    ) -> None:
+        st = event.state
+        draft = self._read(owner, self.words.target.draft_flag, event) if owner is not None else Unknown("whose model")
+        phase = self._read(batch, self.words.phase.attribute, event)
+        worker = ""
+        chain: list[tuple[str, Site | None]] = []
+        for fr in event.frame.chain():
+            if fr.func is not None:
+                chain.append((fr.func.qualname, fr.call))
+            for x in alternatives(fr.self_) if fr.self_ is not None else ():
+                if isinstance(x, Ref) and x.oid in self._worker_names:
+                    worker = self._worker_names[x.oid]
+        cls = st.obj(runner.oid).cls if runner is not None else None
+        self._results += 1
+        assert event.node is not None
+        self.forwards.append(
+            Forward(
+                self.case, kind, draft, phase, asked, reached, worker, cls, event.frame.site(event.node),
+                tuple(chain), self._results,
+            )  # fmt: skip
+        )
+
+
+_ = annotated_class

@@ -1,0 +1,118 @@
+"""The bytes of a tree's core, read once, and cheap questions about them.
+
+What a question finds is a hint about where to look; what it means is for the syntax and the interpreter to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.program.modules import Module, Program
+
+__all__ = ["Corpus", "classes_of", "members_of", "methods_of"]
+
+
+class Corpus:
+    """Bytes by path, for the files of the core (``tree.core_paths()``)."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tree = program.tree
+
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        return {path: self.tree.read(path) for path in self.tree.core_paths()}
+
+    def files_with(self, *words: str) -> list[str]:
+        """Paths of the files that hold every word, as a whole identifier."""
+        plain = [w.encode() for w in words]
+        bounded = [re.compile(rb"(?<!\w)" + re.escape(w) + rb"(?!\w)") for w in plain]
+        return [
+            path
+            for path, data in self.files.items()
+            if all(w in data for w in plain) and all(b.search(data) for b in bounded)
+        ]
+
+    def modules_with(self, *words: str) -> Iterator[Module]:
+        for path in self.files_with(*words):
+            module = self.program.module_at(path)
+            if module is not None:
+                yield module
+
+    def matches(self, pattern: bytes) -> Iterator[tuple[str, re.Match[bytes]]]:
+        compiled = re.compile(pattern)
+        for path, data in self.files.items():
+            for match in compiled.finditer(data):
+                yield path, match
+
+    # ------------------------------------------------------------------------------------------ classes by content
+    def classes_with_methods(self, *names: str) -> list[tuple[Module, ir.ClassDef]]:
+        """Classes that define all of these methods themselves."""
+        patterns = [rb"\bdef[ \t]+" + n.encode() + rb"[ \t]*\(" for n in names]
+        return [
+            (module, c)
+            for module in self._modules_matching(names, patterns)
+            for c in classes_of(module)
+            if set(names) <= methods_of(c)
+        ]
+
+    def classes_with_members(self, *names: str) -> list[tuple[Module, ir.ClassDef]]:
+        """Classes whose body assigns or annotates all of these names."""
+        patterns = [rb"^[ \t]+" + n.encode() + rb"[ \t]*[:=]" for n in names]
+        return [
+            (module, c)
+            for module in self._modules_matching(names, patterns)
+            for c in classes_of(module)
+            if set(names) <= members_of(c)
+        ]
+
+    def classes_named(self, name: str) -> list[tuple[Module, ir.ClassDef]]:
+        """Classes of that name at any module's top level."""
+        return [
+            (module, c)
+            for module in self._modules_matching((name,), [rb"^[ \t]*class[ \t]+" + name.encode() + rb"\b"])
+            for c in classes_of(module)
+            if c.name == name
+        ]
+
+    def _modules_matching(self, words: tuple[str, ...], patterns: list[bytes]) -> Iterator[Module]:
+        compiled = [re.compile(p, re.M) for p in patterns]
+        plain = [w.encode() for w in words]
+        for path, data in self.files.items():
+            if all(w in data for w in plain) and all(p.search(data) for p in compiled):
+                module = self.program.module_at(path)
+                if module is not None:
+                    yield module
+
+
+def classes_of(module: Module) -> Iterator[ir.ClassDef]:
+    """The classes of a module's top level, those under ``if`` and ``try`` included."""
+    stack: list[ir.Stmt] = list(reversed(module.body))
+    while stack:
+        s = stack.pop()
+        if isinstance(s, ir.ClassDef):
+            yield s
+        elif isinstance(s, ir.If):
+            stack.extend(reversed(s.body + s.orelse))
+        elif isinstance(s, ir.Try):
+            stack.extend(reversed(s.body + s.orelse + s.final))
+
+
+def methods_of(c: ir.ClassDef) -> set[str]:
+    return {s.name for s in c.body if isinstance(s, ir.FunctionDef)}
+
+
+def members_of(c: ir.ClassDef) -> set[str]:
+    names: set[str] = set()
+    for s in c.body:
+        if isinstance(s, ir.Assign):
+            names.update(t.id for t in s.targets if isinstance(t, ir.Name))
+        elif isinstance(s, ir.AnnAssign) and isinstance(s.target, ir.Name):
+            names.add(s.target.id)
+    return names

@@ -1,0 +1,149 @@
+"""Which functions may matter: a cheap closure over the bytes of the tree, before anything is parsed.
+
+A function matters when its text touches something tracked (a *seed*), or when it may call one that does. Calls are
+resolved by scope where the text says enough: ``self.m(`` within the file or by method name, ``f(`` within the file or by
+function name; ``x.m(`` by method name. The answer errs towards "matters", except for names that so many unrelated
+classes define that following them would make everything matter; those are listed as an assumption.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flowcheck.source import Tree
+
+__all__ = ["Effects"]
+
+_DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", re.M)
+_CALL = re.compile(rb"[A-Za-z_]\w*\(")
+FANOUT = 24
+"""A method name with more definitions than this in the tree says nothing about which one a call means."""
+
+
+@dataclass(slots=True)
+class _Def:
+    name: str
+    path: str
+    line: int
+    indent: int
+    is_class: bool
+    start: int
+    end: int
+    seed: bool = False
+
+
+class Effects:
+    """The closure, for one set of seeds.
+
+    ``seeds``: a regular expression over bytes; a function whose text matches it is a seed. ``beyond``: files whose
+    definitions are never entered (the model classes: the walk ends at the target's forward).
+    """
+
+    def __init__(self, tree: Tree, seeds: bytes, beyond: bytes | None = None, common: Iterable[str] = ()) -> None:
+        self._tree = tree
+        self._common = frozenset(common)
+        self.defs: list[_Def] = []
+        self._at: dict[tuple[str, int], int] = {}
+        self._known: set[str] = set()
+        self.files = 0
+        self._build(re.compile(seeds), re.compile(beyond, re.M) if beyond else None)
+
+    def _build(self, seeds: re.Pattern[bytes], beyond: re.Pattern[bytes] | None) -> None:
+        by_name: dict[str, list[int]] = {}
+        by_file: dict[tuple[str, str], list[int]] = {}
+        classes: set[str] = set()
+        calls: list[tuple[str, set[tuple[str, str]]]] = []
+        for path in self._tree.core_paths():
+            data = self._tree.read(path)
+            if beyond is not None and beyond.search(data):
+                continue
+            self.files += 1
+            self._known.add(path)
+            self._file(path, data, seeds, by_name, by_file, classes, calls)
+        callers: dict[int, list[int]] = {}
+        for i, (path, names) in enumerate(calls):
+            for kind, name in names:
+                targets: Iterable[int] = ()
+                if kind != "o":
+                    targets = by_file.get((path, name), ())
+                if not targets:
+                    found = by_name.get(name)
+                    if found is None:
+                        continue
+                    if kind == "f":
+                        targets = [j for j in found if self.defs[j].indent == 0]
+                    elif name in self._common or name.startswith("__"):
+                        continue
+                    else:
+                        targets = [j for j in found if self.defs[j].indent]
+                        if kind == "o" and len(targets) > FANOUT:
+                            continue
+                for j in targets:
+                    callers.setdefault(j, []).append(i)
+        todo = [i for i, d in enumerate(self.defs) if d.seed]
+        reached: set[int] = set()
+        while todo:
+            i = todo.pop()
+            if i in reached:
+                continue
+            reached.add(i)
+            todo.extend(callers.get(i, ()))
+        self._relevant = {(self.defs[i].path, self.defs[i].line) for i in reached}
+        self.relevant_names = {self.defs[i].name for i in reached}
+        self.all_names = set(by_name)
+
+    def _file(
+        self,
+        path: str,
+        data: bytes,
+        seeds: re.Pattern[bytes],
+        by_name: dict[str, list[int]],
+        by_file: dict[tuple[str, str], list[int]],
+        classes: set[str],
+        calls: list[tuple[str, set[tuple[str, str]]]],
+    ) -> None:
+        matches = list(_DEF.finditer(data))
+        has_seed = seeds.search(data) is not None
+        line = 1
+        position = 0
+        for k, m in enumerate(matches):
+            name = m.group(3).decode()
+            start = m.start(2)
+            line += data.count(b"\n", position, start)
+            position = start
+            if m.group(2) == b"class":
+                classes.add(name)
+                continue
+            indent = len(m.group(1))
+            end = len(data)
+            for other in matches[k + 1 :]:
+                if len(other.group(1)) <= indent:
+                    end = other.start()
+                    break
+            d = _Def(name, path, line, indent, False, start, end)
+            if has_seed and seeds.search(data, m.end(), end):
+                d.seed = True
+            i = len(self.defs)
+            self.defs.append(d)
+            self._at[(path, line)] = i
+            by_name.setdefault(name, []).append(i)
+            by_file.setdefault((path, name), []).append(i)
+            names: set[tuple[str, str]] = set()
+            for hit in _CALL.finditer(data, m.end(), end):
+                at = hit.start()
+                before = data[at - 1 : at]
+                kind = "f" if before != b"." else "s" if data[at - 5 : at - 1] == b"self" else "o"
+                names.add((kind, hit.group()[:-1].decode()))
+            calls.append((path, names))
+
+    def relevant(self, path: str, line: int) -> bool:
+        """Whether a function may matter. One that the index does not hold (nested, generated) does."""
+        if (path, line) in self._relevant:
+            return True
+        return (path, line) not in self._at and path in self._known
+
+    def counts(self) -> tuple[int, int]:
+        """Definitions in all, and those that matter."""
+        return len(self.defs), len(self._relevant)

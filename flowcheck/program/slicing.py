@@ -1,0 +1,329 @@
+"""Static slices of function bodies: the statements that what is asked about can depend on.
+
+A slice is a body with statements left out. It is flow-insensitive about names (every assignment to a needed local is
+kept) and keeps the order and the nesting of what stays. Leaving a statement out never removes a path to what is kept,
+so a slice shows at least the behaviours of the function; it may show more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from flowcheck.program.modules import target_names
+from flowcheck.syntax import ir
+
+__all__ = ["Criterion", "names_in", "slice_body", "sub_expressions"]
+
+MUTATORS = frozenset(
+    {
+        "append", "add", "update", "extend", "insert", "pop", "remove", "discard", "clear", "setdefault", "popleft",
+        "appendleft", "popitem", "sort", "reverse",
+    }
+)  # fmt: skip
+
+
+def children(node: object) -> Iterator[object]:
+    """The direct parts of an expression or statement."""
+    for name in type(node).__struct_fields__:  # type: ignore[attr-defined]
+        if name != "nid":
+            yield getattr(node, name)
+
+
+def sub_expressions(node: object) -> Iterator[ir.Node]:
+    """Every expression node inside ``node``, itself included; nested function bodies are entered too."""
+    stack: list[object] = [node]
+    while stack:
+        x = stack.pop()
+        if isinstance(x, ir.Node):
+            yield x
+            stack.extend(children(x))
+        elif isinstance(x, tuple):
+            stack.extend(x)
+
+
+def names_in(node: object) -> set[str]:
+    """The names that an expression or statement mentions."""
+    return {x.id for x in sub_expressions(node) if isinstance(x, ir.Name)}
+
+
+def root_of(e: ir.Expr) -> str | None:
+    while isinstance(e, (ir.Attribute, ir.Subscript, ir.Star, ir.Call)):
+        e = e.func if isinstance(e, ir.Call) else e.value
+    return e.id if isinstance(e, ir.Name) else None
+
+
+@dataclass
+class Criterion:
+    """What a slice is for.
+
+    ``statement``: a statement that must stay for its own sake. ``call``: a call that must stay. ``wants_value``: the
+    returned value is used. ``stores``: what to do with a store to an attribute of something that is not a needed local:
+    "drop" it, or "keep" it with a value that is not evaluated unless it is cheap. ``managers``: keep every with-item.
+    """
+
+    statement: Callable[[ir.Stmt], bool]
+    call: Callable[[ir.Call], bool]
+    wants_value: bool
+    keep_stores: bool
+    mentions: Callable[[ir.Node], bool] = lambda node: False
+
+
+class _Slicer:
+    def __init__(self, c: Criterion, params: frozenset[str]) -> None:
+        self.c = c
+        self.params = params
+        self.needed: set[str] = set()
+        self.grew = True
+        self.any_kept = False
+        self._holds: dict[int, bool] = {}
+
+    def need(self, node: object) -> None:
+        new = names_in(node) - self.needed
+        if new:
+            self.needed |= new
+            self.grew = True
+
+    def holds_call(self, node: ir.Node | None) -> bool:
+        """Whether an expression holds a call that must stay, or a yield."""
+        if node is None:
+            return False
+        found = self._holds.get(id(node))
+        if found is None:
+            found = any(
+                isinstance(x, (ir.Yield, ir.Await)) or (isinstance(x, ir.Call) and self.c.call(x))
+                for x in sub_expressions(node)
+            )
+            self._holds[id(node)] = found
+        return found
+
+    def binds_needed(self, node: ir.Node | None) -> bool:
+        if node is None:
+            return False
+        return any(
+            isinstance(x, ir.Walrus) and isinstance(x.target, ir.Name) and x.target.id in self.needed
+            for x in sub_expressions(node)
+        )
+
+    # ------------------------------------------------------------------------------------------------------ blocks
+    def block(self, body: tuple[ir.Stmt, ...], after: bool, in_loop: bool) -> tuple[ir.Stmt, ...]:
+        """The kept statements of a block. ``after``: something that is kept runs after the block."""
+        out: list[ir.Stmt] = []
+        for s in reversed(body):
+            kept = self.statement(s, after or bool(out), in_loop)
+            if kept is not None:
+                out.append(kept)
+        out.reverse()
+        return tuple(out)
+
+    def statement(self, s: ir.Stmt, after: bool, in_loop: bool) -> ir.Stmt | None:
+        if self.c.statement(s):
+            if not isinstance(s, (ir.If, ir.For, ir.While, ir.With, ir.Try, ir.Match)):
+                self.need(s)
+                self.any_kept = True
+                return s
+        if isinstance(s, ir.ExprStmt):
+            return self.expression(s)
+        if isinstance(s, (ir.Assign, ir.AnnAssign, ir.AugAssign)):
+            return self.assignment(s)
+        if isinstance(s, ir.Return):
+            if self.c.wants_value or self.holds_call(s.value):
+                self.need(s.value)
+                self.any_kept = self.any_kept or self.holds_call(s.value)
+                return s
+            return ir.Return(s.nid, None) if after or in_loop else None
+        if isinstance(s, (ir.Break, ir.Continue)):
+            return s if in_loop else None
+        if isinstance(s, ir.Raise):
+            return s if after or self.c.wants_value or in_loop else None
+        if isinstance(s, ir.Assert):
+            if self.c.mentions(s.test) or self.holds_call(s.test):
+                self.need(s.test)
+                return s
+            return None
+        if isinstance(s, ir.If):
+            return self.conditional(s, after, in_loop)
+        if isinstance(s, (ir.For, ir.While)):
+            return self.loop(s, after)
+        if isinstance(s, ir.With):
+            return self.with_(s, after, in_loop)
+        if isinstance(s, ir.Try):
+            return self.try_(s, after, in_loop)
+        if isinstance(s, ir.Match):
+            cases = tuple(replace_case(k, self.block(k.body, after, in_loop)) for k in s.cases)
+            if any(k.body for k in cases) or self.holds_call(s.subject):
+                self.need(s.subject)
+                self.need(tuple((k.pattern, k.guard) for k in s.cases))
+                return replace(s, cases=tuple(k if k.body else replace_case(k, (ir.Pass(s.nid),)) for k in cases))
+            return None
+        if isinstance(s, (ir.Global, ir.Nonlocal)):
+            return s
+        if isinstance(s, ir.Import):
+            names = [alias or dotted.split(".")[0] for dotted, alias in s.names]
+            return s if any(n in self.needed for n in names) else None
+        if isinstance(s, ir.ImportFrom):
+            return s if any((alias or name) in self.needed for name, alias in s.names) else None
+        if isinstance(s, (ir.FunctionDef, ir.ClassDef)):
+            if s.name in self.needed:
+                self.need(s)
+                return s
+            return None
+        if isinstance(s, ir.Delete):
+            return s if any(root_of(t) in self.needed for t in s.targets) else None
+        return None
+
+    def expression(self, s: ir.ExprStmt) -> ir.Stmt | None:
+        v = s.value
+        if isinstance(v, ir.Const):
+            return None
+        keep = self.holds_call(v) or self.binds_needed(v)
+        if keep:
+            self.any_kept = True
+        if not keep and isinstance(v, ir.Call) and isinstance(v.func, ir.Attribute) and v.func.attr in MUTATORS:
+            keep = root_of(v.func.value) in self.needed and isinstance(v.func.value, ir.Name)
+        if keep:
+            self.need(s)
+            return s
+        return None
+
+    def assignment(self, s: ir.Assign | ir.AnnAssign | ir.AugAssign) -> ir.Stmt | None:
+        targets = s.targets if isinstance(s, ir.Assign) else (s.target,)
+        value = s.value
+        if value is None:
+            return None
+        calls = self.holds_call(value)
+        if calls:
+            self.any_kept = True
+        wanted = calls or self.binds_needed(value)
+        for t in targets:
+            if any(n in self.needed for n in target_names(t)):
+                wanted = True
+            for x in t.items if isinstance(t, (ir.TupleExpr, ir.ListExpr)) else (t,):
+                if isinstance(x, ir.Subscript) and root_of(x) in self.needed and isinstance(x.value, ir.Name):
+                    wanted = True
+        if wanted:
+            self.need(s)
+            return s
+        if not self.c.keep_stores:
+            return None
+        stores = [
+            x
+            for t in targets
+            for x in (t.items if isinstance(t, (ir.TupleExpr, ir.ListExpr)) else (t,))
+            if isinstance(x, ir.Attribute)
+        ]
+        if not stores:
+            return None
+        for x in stores:
+            self.need(x.value)
+        if isinstance(s, ir.Assign) and len(targets) == 1 and len(stores) == 1 and self.cheap(value):
+            self.need(value)
+            return s
+        return ir.Assign(s.nid, tuple(stores), ir.Opaque(s.nid, "a value that was not evaluated"))
+
+    def cheap(self, e: ir.Expr) -> bool:
+        """No call, and no local that would have to be computed for it."""
+        for x in sub_expressions(e):
+            if isinstance(x, (ir.Call, ir.Comp, ir.Lambda, ir.Await, ir.Yield, ir.BinOp, ir.Subscript)):
+                return False
+            if isinstance(x, ir.Name) and x.id not in self.params and x.id not in self.needed and x.id[:1].islower():
+                return False
+        return True
+
+    def conditional(self, s: ir.If, after: bool, in_loop: bool) -> ir.Stmt | None:
+        before = self.any_kept
+        self.any_kept = False
+        body = self.block(s.body, after, in_loop)
+        orelse = self.block(s.orelse, after, in_loop)
+        real = self.any_kept
+        self.any_kept = before or real
+        calls = self.holds_call(s.test) or self.binds_needed(s.test)
+        if not body and not orelse and not calls:
+            return None
+        if not real and not calls and _only_raises(body) and _only_raises(orelse) and not self.c.mentions(s.test):
+            if any(isinstance(x, ir.Call) for x in sub_expressions(s.test)):
+                return None  # a check whose outcome would cost more than the path that it cuts off
+        if not real and not calls and not self.c.wants_value and _only_stores(body) and _only_stores(orelse):
+            # Only stores of untracked attributes: both may or may not happen.
+            pass
+        self.need(s.test)
+        return replace(s, body=body or (ir.Pass(s.nid),), orelse=orelse)
+
+    def loop(self, s: ir.For | ir.While, after: bool) -> ir.Stmt | None:
+        before = self.any_kept
+        self.any_kept = False
+        body = self.block(s.body, after, False)
+        kept = self.any_kept or any(not isinstance(x, (ir.Global, ir.Nonlocal)) for x in body)
+        if kept:
+            body = self.block(s.body, after, True)
+        orelse = self.block(s.orelse, after, False)
+        self.any_kept = before or self.any_kept
+        head = s.iter if isinstance(s, ir.For) else s.test
+        if isinstance(s, ir.For) and any(n in self.needed for n in target_names(s.target)):
+            kept = True
+        if not kept and not orelse and not self.holds_call(head) and not self.binds_needed(head):
+            return None
+        self.need(head)
+        if isinstance(s, ir.For):
+            self.need(s.target)
+        return replace(s, body=body or (ir.Pass(s.nid),), orelse=orelse)
+
+    def with_(self, s: ir.With, after: bool, in_loop: bool) -> ir.Stmt | None:
+        items: list[ir.WithItem] = []
+        for item in s.items:
+            names = list(target_names(item.target)) if item.target is not None else []
+            if self.holds_call(item.value) or any(n in self.needed for n in names) or self.binds_needed(item.value):
+                items.append(item)
+                self.any_kept = self.any_kept or self.holds_call(item.value)
+        body = self.block(s.body, after, in_loop)
+        if not items:
+            if not body:
+                return None
+            return ir.If(s.nid, ir.Const(s.nid, True), body, ())
+        self.need(tuple(items))
+        return replace(s, items=tuple(items), body=body or (ir.Pass(s.nid),))
+
+    def try_(self, s: ir.Try, after: bool, in_loop: bool) -> ir.Stmt | None:
+        final = self.block(s.final, after, in_loop)
+        orelse = self.block(s.orelse, after or bool(final), in_loop)
+        handlers = tuple(
+            ir.Handler(h.nid, h.type, h.name, self.block(h.body, after or bool(final), in_loop)) for h in s.handlers
+        )
+        body = self.block(s.body, after or bool(orelse) or bool(final), in_loop)
+        if not body and not orelse and not final and not any(h.body for h in handlers):
+            return None
+        for h in s.handlers:
+            self.need(h.type)
+        handlers = tuple(h if h.body else ir.Handler(h.nid, h.type, h.name, (ir.Pass(h.nid),)) for h in handlers)
+        return replace(s, body=body or (ir.Pass(s.nid),), handlers=handlers, orelse=orelse, final=final)
+
+
+def replace_case(k: ir.Case, body: tuple[ir.Stmt, ...]) -> ir.Case:
+    return ir.Case(k.nid, k.pattern, k.guard, body)
+
+
+def _only_raises(body: tuple[ir.Stmt, ...]) -> bool:
+    return all(isinstance(s, (ir.Raise, ir.Pass)) for s in body)
+
+
+def _only_stores(body: tuple[ir.Stmt, ...]) -> bool:
+    return all(isinstance(s, ir.Assign) for s in body)
+
+
+def slice_body(
+    body: tuple[ir.Stmt, ...], criterion: Criterion, params: frozenset[str] = frozenset()
+) -> tuple[ir.Stmt, ...]:
+    """The statements of ``body`` that ``criterion`` needs."""
+    slicer = _Slicer(criterion, params)
+    result: tuple[ir.Stmt, ...] = ()
+    rounds = 0
+    while slicer.grew and rounds < 12:
+        slicer.grew = False
+        rounds += 1
+        slicer.any_kept = False
+        result = slicer.block(body, False, False)
+    if slicer.grew:
+        return body
+    return result
