@@ -22,32 +22,34 @@ from flowcheck import __version__
 from flowcheck.syntax import ir
 from flowcheck.syntax._scan import Structure
 
-__all__ = ["Body", "Entry", "SyntaxCache", "decode_body", "decode_module", "encode"]
+__all__ = ["Body", "Entry", "SyntaxCache", "TOP_LEVEL", "decode_body", "encode"]
 
 _MAGIC = b"flowcheck.syntax/1\n"
 _CHECKSUM_BYTES = 32
 
 _UNDECODABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError, struct.error)
 
+TOP_LEVEL = -1
+
 T = TypeVar("T")
 
 
 class Body(msgspec.Struct, array_like=True, frozen=True):
-    """A function's statements, and whether they make a generator of it."""
+    """The statements of a function or module, and whether they make a generator of the function."""
 
     statements: tuple[ir.Stmt, ...]
     is_generator: bool
 
 
 class Entry(msgspec.Struct, array_like=True):
-    """What is known of one file. The parts that may never be asked for stay encoded until they are.
+    """What is known of one file. The slices stay encoded until one is asked for.
 
-    ``module`` encodes ``tuple[Stmt, ...]``; ``bodies`` encode a :class:`Body` each, by the definition's index.
+    ``slices`` encodes a :class:`Body` for each definition that was lowered, by its index, and at :data:`TOP_LEVEL` the
+    module's own statements.
     """
 
     structure: Structure | None = None
-    module: msgspec.Raw | None = None
-    bodies: dict[int, msgspec.Raw] = {}
+    slices: dict[int, msgspec.Raw] = {}
 
 
 _ELLIPSIS, _COMPLEX = 1, 2
@@ -70,27 +72,17 @@ def _from_extension(code: int, data: memoryview) -> object:
     raise ValueError(f"unknown extension {code}")
 
 
-_modules = msgspec.msgpack.Decoder(tuple[ir.Stmt, ...], ext_hook=_from_extension)
+_entries = msgspec.msgpack.Decoder(Entry)
 _bodies = msgspec.msgpack.Decoder(Body, ext_hook=_from_extension)
 _encoder = msgspec.msgpack.Encoder(enc_hook=_to_extension)
 
 
-@lru_cache(maxsize=8)
-def _decoder(kind: type[T]) -> msgspec.msgpack.Decoder[T]:
-    return msgspec.msgpack.Decoder(kind)
-
-
-def decode_module(raw: msgspec.Raw) -> tuple[ir.Stmt, ...] | None:
-    """A module's statements; None where ``raw`` does not encode any."""
-    return _decoded(_modules, raw)
-
-
 def decode_body(raw: msgspec.Raw) -> Body | None:
-    """A function's statements; None where ``raw`` does not encode any."""
+    """The statements of a slice; None where ``raw`` does not encode any."""
     return _decoded(_bodies, raw)
 
 
-def _decoded(decoder: msgspec.msgpack.Decoder[T], raw: msgspec.Raw) -> T | None:
+def _decoded(decoder: msgspec.msgpack.Decoder[T], raw: bytes | msgspec.Raw) -> T | None:
     try:
         return decoder.decode(raw)
     except _UNDECODABLE:
@@ -130,23 +122,26 @@ class SyntaxCache:
 
     def load(self, digest: str) -> Entry | None:
         """The entry of the file with this content; None where there is none to be believed."""
-        return self.load_table(digest, Entry)
+        return self._table(digest, _entries)
 
     def save(self, digest: str, entry: Entry) -> None:
-        """Write an entry, together with the bodies that another process has added meanwhile. Never fails."""
+        """Write an entry, together with the slices that another process has added meanwhile. Never fails."""
         if not self._writable:
             return
         other = self.load(digest)
         if other is not None:
-            entry = Entry(entry.structure, entry.module or other.module, {**other.bodies, **entry.bodies})
+            entry = Entry(entry.structure, {**other.slices, **entry.slices})
         self.save_table(digest, entry)
 
     def load_table(self, name: str, kind: type[T]) -> T | None:
         """A value of the type ``kind`` saved under ``name``; None where there is none to be believed."""
+        return self._table(name, msgspec.msgpack.Decoder(kind))
+
+    def _table(self, name: str, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
         payload = self.load_bytes(name)
         if payload is None:
             return None
-        table = _decoded(_decoder(kind), msgspec.Raw(payload))
+        table = _decoded(decoder, payload)
         if table is None:
             self._drop(name)
         return table

@@ -17,9 +17,14 @@ def decode(path: str, data: bytes) -> str:
         text = data.decode(encoding)
     except SyntaxError as error:
         raise SyntaxProblem(path, 1, error.msg or "unknown encoding") from error
+    except LookupError as error:  # a codec that makes no text, such as "hex"
+        raise SyntaxProblem(path, 1, f"unusable encoding {encoding}") from error
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        before = data[: error.start].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        line = before.count(b"\n") + 1
         raise SyntaxProblem(path, line, f"not valid {error.encoding}: {error.reason}") from error
+    except ValueError as error:
+        raise SyntaxProblem(path, 1, f"not valid {encoding}: {error}") from error
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:

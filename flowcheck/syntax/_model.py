@@ -7,7 +7,7 @@ import msgspec
 __all__ = ["DefSpan", "SyntaxProblem"]
 
 
-class SyntaxProblem(Exception):  # noqa: N818 - one is reported far more often than raised
+class SyntaxProblem(Exception):
     """A file or definition that cannot be parsed. ``str()`` is one line that starts with ``path:line``.
 
     ``path`` is relative to the tree, ``line`` counts from 1 (0 where no line is to blame), ``reason`` is a phrase.

@@ -81,8 +81,10 @@ class SourceFile:
         """Remember that the entry holds something new."""
         self._dirty = True
 
-    def save(self) -> None:
-        """Write what is new to the cache, if there is one."""
-        if self._dirty and self._cache is not None:
-            self._cache.save(self._tree.file_digest(self.path), self.entry)
-            self._dirty = False
+    def save(self) -> bool:
+        """Write what is new to the cache, if there is one; whether there was anything."""
+        if not self._dirty or self._cache is None:
+            return False
+        self._cache.save(self._tree.file_digest(self.path), self.entry)
+        self._dirty = False
+        return True

@@ -27,6 +27,9 @@ _TRIPLE = re.compile(rb"\"\"\"|'''")
 _WORD = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") | frozenset(range(128, 256))
 
 
+_Finder = Callable[[str, str, str], Iterator[_uses.TextUse]]
+
+
 class DefRef(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A definition of a name: ``kind`` is "def" or "class"; ``indent`` counts the characters before its keyword."""
 
@@ -156,11 +159,13 @@ class NameIndex:
         """Every call with the keyword argument ``name``; ``receiver`` is the callee."""
         return self._uses(self._table.keywords, name, _uses.keyword_uses)
 
-    def save(self) -> None:
-        """Write the table to the cache, if it has changed. Never fails."""
-        if self._dirty and self._cache is not None:
-            self._cache.save_table(self._key, self._table)
-            self._dirty = False
+    def save(self) -> bool:
+        """Write the table to the cache, if it has changed; whether it had."""
+        if not self._dirty or self._cache is None:
+            return False
+        self._cache.save_table(self._key, self._table)
+        self._dirty = False
+        return True
 
     @cached_property
     def _key(self) -> str:
@@ -247,7 +252,7 @@ class NameIndex:
         self,
         known: dict[str, tuple[Use, ...]],
         name: str,
-        find: Callable[[str, str, str], Iterator[_uses.TextUse]],
+        find: _Finder,
     ) -> tuple[Use, ...]:
         uses = known.get(name)
         if uses is None:
@@ -255,7 +260,7 @@ class NameIndex:
             self._dirty = True
         return uses
 
-    def _uses_in(self, path: str, name: str, find: Callable[[str, str, str], Iterator[_uses.TextUse]]) -> Iterator[Use]:
+    def _uses_in(self, path: str, name: str, find: _Finder) -> Iterator[Use]:
         source = self._source(path)
         try:
             text = source.text

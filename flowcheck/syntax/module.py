@@ -112,39 +112,36 @@ class ModuleSyntax:
         return ModuleSlice(self.path, self.text, self._source.structure, self._is_generator)
 
     def _lowered_module(self) -> tuple[ir.Stmt, ...]:
-        cached = self._source.entry.module
-        body = _cache.decode_module(cached) if cached is not None else None
-        if body is None:
-            piece = self._module_slice()
-            body, _ = piece.lower()
-            self._stats.parsed(piece.source)
-            if self._source.is_cached:
-                self._source.entry.module = _cache.encode(body)
-                self._source.changed()
-        return body
+        known = self._cached(_cache.TOP_LEVEL)
+        if known is not None:
+            return known.statements
+        body = self._lowered(_cache.TOP_LEVEL, self._module_slice())
+        return body.statements
 
     def _body_at(self, index: int) -> _cache.Body:
         body = self._bodies.get(index)
         if body is None:
-            cached = self._source.entry.bodies.get(index)
-            body = _cache.decode_body(cached) if cached is not None else None
+            body = self._cached(index)
             if body is None:
-                body = self._parsed_body(index)
+                try:
+                    body = self._lowered(index, BodySlice(self.path, self.text, self._source.structure, index))
+                except SyntaxProblem as problem:
+                    self._report(problem)
+                    body = _cache.Body((ir.Opaque(0, f"cannot be parsed: {problem.reason}"),), False)
             self._bodies[index] = body
         return body
 
-    def _parsed_body(self, index: int) -> _cache.Body:
-        try:
-            piece = BodySlice(self.path, self.text, self._source.structure, index)
-            body = _cache.Body(*piece.lower())
-        except SyntaxProblem as problem:
-            self._report(problem)
-            return _cache.Body((ir.Opaque(0, f"cannot be parsed: {problem.reason}"),), False)
+    def _cached(self, index: int) -> _cache.Body | None:
+        encoded = self._source.entry.slices.get(index)
+        return _cache.decode_body(encoded) if encoded is not None else None
+
+    def _lowered(self, index: int, piece: ModuleSlice | BodySlice) -> _cache.Body:
+        body = _cache.Body(*piece.lower())
         self._stats.parsed(piece.source)
         if self._source.is_cached:
             encoded = _cache.encode(body)
             if encoded is not None:
-                self._source.entry.bodies[index] = encoded
+                self._source.entry.slices[index] = encoded
                 self._source.changed()
         return body
 

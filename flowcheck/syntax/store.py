@@ -78,10 +78,11 @@ class SyntaxStore:
 
     def save(self) -> None:
         """Write what this run has learned to the cache. Never fails."""
+        written = [source.save() for source in self._sources.values()]
         if "index" in self.__dict__:
-            self.index.save()
-        for source in self._sources.values():
-            source.save()
+            written.append(self.index.save())
+        if self._cache is not None and any(written):
+            self._cache.trim()
 
     def __enter__(self) -> SyntaxStore:
         return self

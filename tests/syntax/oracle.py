@@ -180,7 +180,7 @@ class AstDump:
         return ("Yield", self._expr(node.value), True)
 
     def _stmt(self, node: Any, scope: str) -> Any:
-        kind = type(node).__name__.replace("Async", "")
+        kind = type(node).__name__.replace("Async", "").replace("TryStar", "Try")
         return (*getattr(self, f"_stmt_{kind}", self._unknown_stmt)(node, scope), self._at(node))
 
     def _unknown_stmt(self, node: Any, scope: str) -> Any:
@@ -227,8 +227,6 @@ class AstDump:
         ]
         blocks = self._all(node.orelse, scope), self._all(node.finalbody, scope)
         return ("Try", self._all(node.body, scope), handlers, *blocks, type(node).__name__ == "TryStar")
-
-    _stmt_TryStar = _stmt_Try
 
     def _stmt_With(self, node: Any, scope: str) -> Any:
         items = [(self._expr(each.context_expr), self._maybe(each.optional_vars)) for each in node.items]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+
 from tests.syntax.oracle import AstDump, IrDump, difference
 from tests.syntax.trees import module_of
 
@@ -14,8 +15,8 @@ a[...]; a[b][c]; a()(b)(c, d=e); f(*a, b, *c, d=e, **g); f(a for b in c); f( (a)
 (a); ((a)).b; (a)(b); (a, b); (); (a,); a, ; a, b; [a, *b]; {a, *b}; {a: b, **c, 'd': e}; {}; []; not a; not (a)
 -a; -(-1); +a; ~a; a + b * c ** d; (a + b) * c; a // b % c @ d << e >> f & g | h ^ i; a - b - c - (d - e)
 a and b and c; a or b and c or d; (a and b) and c; a and (b and c); a < b <= c != d == e >= f > g
-a is b is not c in d not in e; a if b else c; (a if b else c).d; a if b else c if d else e; (x := a); [y := 1, y ** 2]
-lambda: a; lambda a, b=1, *c, d, e=(2), **f: a; lambda a, /, b, *, c: 0; lambda *a, **b: (a)
+a is b is not c in d not in e; a if b else c; (a if b else c).d; a if b else c if d else e; (x := a)
+[y := 1, y ** 2]; lambda: a; lambda a, b=1, *c, d, e=(2), **f: a; lambda a, /, b, *, c: 0; lambda *a, **b: (a)
 [a for a in b]; {a for a in b if c if d}; {a: b for a, b in c for d in e}; (a for a in b); [[a for a in b] for b in c]
 None; True; False; ...; 0; 0xFF + 0b1 + 0o17 + 1_000; 1e-3; 1.5j; .5; 5.; 0_0; 1E5; 3J; 9999999999999999999999
 'a'; "b"; 'a' "b" '''c'''; r'\d'; u'\u00e9'; '\x41\101\n\t\\\'\"\a\0'; '\N{EM DASH}' if a else '\q'; 'é' + é.ß; b'\x41\377'
@@ -39,7 +40,8 @@ a[
 
 STATEMENTS = [
     "x = 1", "x = y = z", "x, y = y, x", "x, *y = z", "(x, y) = z", "[x, y] = z", "x.y = z[0] = 1", "(x) = 1",
-    "x: int", "x: int = 1", "x.y: (int) = (1)", "x += 1", "x @= y", "x //= y; x **= y; x >>= y; x |= y",
+    "x: int",
+    "x: int = 1", "x.y: (int) = (1)", "x += 1", "x @= y", "x //= y; x **= y; x >>= y; x |= y",
     "del x", "del x, y", "del (x, y)", "del (x)", "del x.y, x[0]", "assert x", "assert (x), (y)", "pass", "...",
     "raise", "raise x", "raise (x) from (y)", "global x, y", "import a", "import a.b.c as d, e", "from . import a",
     "from .. import *", "from ...a.b import (c as d, e,)", "from a import b as c, d", "x=1;", "x = 1 ; y = 2 ;",
@@ -60,13 +62,14 @@ DEFINITIONS = [
     "def f(*, a): return", "def f(\n  a,  # first\n  b=(1,\n     2),\n):\n  return a", "def f(): a; b; return c",
     "async def f():\n  async with a as b: pass\n  async for x in y: pass\n  await (z)\n  return [i async for i in j]",
     "@a\n@ b . c (d)\n# between\n\n@e\ndef f(): pass\n@g\nclass A: pass", "class A: pass", "class A: x = 1; y = 2",
-    "class A ( B , *d, m = C, **e ) :\n  '''doc'''\n  x: int = 1\n  def f(self): return self\n  @property\n"
-    "  def g(self):\n    return 1\n\n  class B:\n    def h(self): yield\n",
+    "class A ( B , *d, m = C, **e ) :\n  '''doc'''\n  x: int = 1\n  def f(self): return self",
+    "class A:\n  @property\n  def g(self):\n    return 1\n\n  class B:\n    def h(self): yield\n",
     "if a:\n  def f(): pass\nelif b:\n  @c\n  def f(x):\n    return x\nelse:\n  class A:\n    def f(self): pass",
     "try:\n  def f(): pass\nexcept A:\n  def f(): return 1\nfinally:\n  def g(): return 2",
     "@overload\ndef f(a: int) -> int: ...\n@overload\ndef f(a: str) -> str: ...\ndef f(a): return a",
     "def f():\n  def g():\n    def h(): return 1\n    return h\n  class A:\n    def m(self): return f\n  return g, A",
-    "def f():\n  yield", "def f():\n  x = yield from a", "def f():\n  def g(): yield\n", "def f(): return lambda: (yield)",
+    "def f():\n  yield", "def f():\n  x = yield from a", "def f():\n  def g(): yield\n",
+    "def f(): return lambda: (yield)",
     "def f():\n  def g(x=(yield)): pass", "def f():\n  @(yield)\n  def g(): pass", "def f(): return 'yield'",
     "def f():\n  # yield\n  return 1", "def f():\n  return [i for i in (yield)]", "def f(): yield",
     "def f(x=lambda: 1): yield", "def f(x: 'a:b' = {1: 2}) -> a[1:2]: return 1",
@@ -74,7 +77,8 @@ DEFINITIONS = [
     "x = '''\ndef g(): pass\n'''\ndef f():\n  return \"\"\"\nclass A: pass\n\"\"\"",
     "def f():\n  return {\n  'a': 1,\n}\nclass A: pass", "def f():\n  x = (1,\n2)\n  return x\ny = f()",
     "def f():\n    if a:\n        return 1\n    # trailing\n# dedented comment\n    return 2\n\n\n# after\nx = 1",
-    "class A:\n\tdef f(self):\n\t\tif a:\n\t\t\treturn 'é' + b\n\tx = 1", "\x0cdef f(): pass\n\x0c\nclass A:\n  \x0c\n  x",
+    "class A:\n\tdef f(self):\n\t\tif a:\n\t\t\treturn 'é' + b\n\tx = 1",
+    "\x0cdef f(): pass\n\x0c\nclass A:\n  \x0c\n  x",
     "class A:\n  x = 1\n\x0c\n  def f(self): return 1\n  y = 2", "def f():\n  x = a \\\n    + b\n  return x",
     "class \\\n A: pass\ndef \\\n f(): pass", "def f(a='#', b=\"'\"): return a  # '''\nclass A: pass",
     "def f(): pass; pass\ndef g(): pass", "if x: pass\ndef f(): pass", "class A:\n  def f(self): pass\n\n  f = g(f)",
