@@ -114,7 +114,11 @@ class _Located:
 def _last_part(node: Any) -> Any:
     """What a compound statement ends with; None for anything else."""
     kind = type(node).__name__
-    if kind in ("IndentedBlock", "SimpleStatementLine", "SimpleStatementSuite"):
+    if kind in ("SimpleStatementLine", "SimpleStatementSuite"):
+        last = node.body[-1]
+        # A last semicolon belongs to the compound statement, not to the simple one.
+        return last.semicolon if type(last.semicolon).__name__ == "Semicolon" else last
+    if kind == "IndentedBlock":
         return node.body[-1] if node.body else None
     if kind in ("Try", "TryStar"):
         return node.finalbody or node.orelse or (node.handlers[-1] if node.handlers else node.body)

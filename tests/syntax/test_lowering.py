@@ -19,8 +19,9 @@ a is b is not c in d not in e; a if b else c; (a if b else c).d; a if b else c i
 [y := 1, y ** 2]; lambda: a; lambda a, b=1, *c, d, e=(2), **f: a; lambda a, /, b, *, c: 0; lambda *a, **b: (a)
 [a for a in b]; {a for a in b if c if d}; {a: b for a, b in c for d in e}; (a for a in b); [[a for a in b] for b in c]
 None; True; False; ...; 0; 0xFF + 0b1 + 0o17 + 1_000; 1e-3; 1.5j; .5; 5.; 0_0; 1E5; 3J; 9999999999999999999999
-'a'; "b"; 'a' "b" '''c'''; r'\d'; u'\u00e9'; '\x41\101\n\t\\\'\"\a\0'; '\N{EM DASH}' if a else '\q'; 'é' + é.ß; b'\x41\377'
-b'a' rb'\n'; f''; f'a'; f'{a}'; f'a{b}c{d!r}{e:>{w}}{g=}{{h}}'; f'{a}' 'b{c}' f'{d}'; 'a' f'b'; rf'\d{a}'; f"{a['b']}"
+'a'; "b"; 'a' "b" '''c'''; r'\d'; u'\u00e9'; '\x41\101\n\t\\\'\"\a\0'; '\N{EM DASH}' if a else '\q'; 'é' + é.ß
+b'\x41\377'; b'a' rb'\n'
+f''; f'a'; f'{a}'; f'a{b}c{d!r}{e:>{w}}{g=}{{h}}'; f'{a}' 'b{c}' f'{d}'; 'a' f'b'; rf'\d{a}'; f"{a['b']}"
 f'{a:{b}.{c}}'; f'{a!s:>10}'; f'{ {1: 2}[1] }'; f'{a }{ b}'; f'{lambda_}' '{}'; f'''{
 a
 }'''; f'{x = }'; f'\x41{a}\N{EM DASH}'; f'{a,}'; f'{a if b else c}'
@@ -47,7 +48,8 @@ STATEMENTS = [
     "from .. import *", "from ...a.b import (c as d, e,)", "from a import b as c, d", "x=1;", "x = 1 ; y = 2 ;",
     "if a: b", "if a: b; c\nelif d: e\nelif f: g\nelse: h", "if a:\n  b # c\n\n# d\n", "while a: break\nelse: pass",
     "while (a):\n  continue", "for a in b: c\nelse: d", "for a, b in c, d:\n  pass", "for x in *a, b: pass",
-    "for (a) in (b):\n  if c:\n    d\n", "try:\n  a\nexcept:\n  b", "try: a\nexcept (A, B) as c: d\nelse: e\nfinally: f",
+    "for (a) in (b):\n  if c:\n    d\n", "try:\n  a\nexcept:\n  b",
+    "try: a\nexcept (A, B) as c: d\nelse: e\nfinally: f",
     "try: a\nfinally:\n  b", "with a: b", "with a as b, c as (d, e): f", "with (a as b, c as d,): e", "with (a, b): c",
     "with (a): b", "with (a), (b): c", "with (\n  a as b,\n  c\n):\n  d",
     "match (a):\n  case 1 | 2: b", "match a, b:\n  case a, *_: b\n  case [a, (b)]: c\n  case (a,): d\n  case (): e",
