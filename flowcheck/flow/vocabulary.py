@@ -75,7 +75,9 @@ class ScenarioWords(_Table):
     true_functions: tuple[str, ...]
     false_functions: tuple[str, ...]
     arguments: dict[str, Any]
+    arguments_functions: tuple[str, ...]
     bags: tuple[str, ...]
+    attributes: dict[str, Any]
     expressions: dict[str, Any]
 
 

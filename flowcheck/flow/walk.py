@@ -87,13 +87,14 @@ class Walk:
         effects: Effects | None,
         progress: Callable[[str], None] | None = None,
         forced: dict[Any, Any] | None = None,
+        corpus: Corpus | None = None,
     ) -> None:
         self.program = program
         self.scenario = scenario
         self.words = words
         self.effects = effects
         self.progress = progress
-        self.corpus = Corpus(program)
+        self.corpus = corpus or Corpus(program)
         self.forwards: list[Forward] = []
         self.results: list[CaseResult] = []
         self.case = Case("", "")
@@ -115,9 +116,9 @@ class Walk:
         words = self.words
         functions: dict[str, Value] = {n: TRUE for n in words.scenario.true_functions}
         functions.update({n: FALSE for n in words.scenario.false_functions})
-        functions.update(
-            {n: Unknown(f"{n}()", ("bag", n)) for n in words.scenario.bags},
-        )
+        for name in self.effects.all_names if self.effects is not None else words.scenario.bags:
+            if any(fnmatch.fnmatchcase(name, p) for p in words.scenario.bags):
+                functions.setdefault(name, Unknown(f"{name}()", ("bag", name)))
         device = Known(words.scenario.device)
         config = Config(
             tracked=self.tracked,
@@ -132,10 +133,15 @@ class Walk:
         config.attributes[("*", words.entry.arguments_attribute)] = lambda it, b, obj: self.arguments
         for name in words.scenario.device_attributes:
             config.attributes[("*", name)] = device
+        for name, v in words.scenario.attributes.items():
+            config.attributes[("*", name)] = self._literal(v)
         return config
 
     def _literal(self, v: object) -> Value:
-        return Known(self.scenario.algorithm) if v == "$algorithm" else Known(v)
+        """A value of the vocabulary: TOML has no None, so "none" is written for it."""
+        if v == "$algorithm":
+            return Known(self.scenario.algorithm)
+        return NONE if v == "none" else Known(v)
 
     def _is_skeleton(self, c: ClassV) -> bool:
         return False
@@ -163,11 +169,12 @@ class Walk:
         self.frame = it.module_frame(self.roles.schedulers[0].module)
         arguments = Obj("free", self.roles.arguments)
         arguments.tag = "server_args"
-        settings: dict[str, Any] = dict(words.scenario.arguments)
-        settings[words.entry.algorithm_argument] = self.scenario.algorithm
-        settings.update(self.scenario.settings)
-        arguments.attrs = {k: Known(v) for k, v in settings.items()}
+        arguments.attrs = {k: self._literal(v) for k, v in words.scenario.arguments.items()}
+        arguments.attrs[words.entry.algorithm_argument] = Known(self.scenario.algorithm)
+        arguments.attrs.update({k: Known(v) for k, v in self.scenario.settings.items()})
         self.arguments: Value = Ref(base.new(arguments))
+        for name in words.scenario.arguments_functions:
+            it.config.functions[name] = self.arguments
         self.algorithm = self._algorithm()
         self.schedulers = [self._scheduler(c) for c in self.roles.schedulers]
 
@@ -242,6 +249,12 @@ class Walk:
                     if cls is not None and (x, cls) not in out:
                         out.append((x, cls))
         return out
+
+    def selector_keys(self) -> list[Any]:
+        """What evaluating the worker's construction asked of free quantities."""
+        before = dict(self.it.asked_keys)
+        self.worker_list = self.workers()
+        return [k for k, n in self.it.asked_keys.items() if n != before.get(k, 0)]
 
     def run(self) -> None:
         """Dispatches a batch of every kind."""

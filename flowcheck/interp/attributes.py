@@ -321,7 +321,7 @@ def _beyond_instance(
     also: bool,
 ) -> Value | None:
     """What reading gives where the instance itself does not hold the attribute; None when that only raises."""
-    from flowcheck.interp import calls, skeletons
+    from flowcheck.interp import calls, names, skeletons
 
     assert obj.cls is not None
     if cv is not None and not (obj.kind == "free" and not isinstance(cv, FuncV)):
@@ -337,14 +337,19 @@ def _beyond_instance(
             cv = cv.default if cv.default is not None else Unknown(f"the field {name}")
         if obj.kind == "skeleton" and not isinstance(cv, BoundV):
             written = skeletons.attribute(it, b, obj, name, fr, st)
+            written = names.drop_unbound(written) if written is not None else None
             return cv if written is None else join(cv, written)
         return cv
     if obj.kind == "free":
-        return Unknown(f"{obj.tag or obj.cls.name}.{name}", ("free", b.oid, name))
+        return Unknown(f"{obj.tag or obj.cls.name}.{name}", ("free", obj.tag or b.oid, name))
     if obj.kind == "skeleton":
         written = skeletons.attribute(it, b, obj, name, fr, st)
         if written is not None:
-            return written
+            bound = names.drop_unbound(written)
+            if bound is not written and default is not None:
+                return default if bound is None else join(default, bound)
+            if bound is not None:
+                return bound
     getter = classes.class_attr(it, obj.cls, "__getattr__", st)
     if isinstance(getter, FuncV):
         return calls.call(it, BoundV(getter, b), [Known(name)], {}, st, node, fr)

@@ -66,8 +66,8 @@ class Frame:
     """One activation: where names are looked up, and who called."""
 
     __slots__ = (
-        "call", "cls", "env", "func", "global_names", "hook", "memo", "module", "nonlocal_names", "owner", "self_",
-        "slice_of", "up", "want", "yields",
+        "call", "cls", "env", "func", "global_names", "hook", "memo", "module", "nonlocal_names", "outer", "owner",
+        "self_", "slice_of", "up", "want", "yields",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +94,7 @@ class Frame:
         self.hook: Callable[[Value, State], Value] | None = None
         self.slice_of: tuple[ir.FunctionDef, set[str]] | None = None
         self.want: bool | None = None
+        self.outer: Frame | None = None  # of a comprehension: the frame that it stands in
         self.yields: list[Value] | None = None
         self.memo: dict[str, Value] = {}
 
@@ -177,7 +178,9 @@ class Interpreter:
         self.depth = 0
         self.handlers: list[list[Raised]] = [[]]
         self.in_try = 0
-        self.events: list[Any] = []
+        self._module_oids: dict[Module, int] = {}
+        self.ran: set[int] = set()
+        self.running: set[Module] = set()
         self.lazy: dict[Hashable, Value] = {}
         self.lazy_busy: set[Hashable] = set()
         self.lazy_depth = 0
@@ -346,11 +349,11 @@ class Interpreter:
         return Frame(None, module, self.module_oid(module), None)
 
     def module_oid(self, module: Module) -> int:
-        if not module.oid:
-            module.oid = self.base.address()
-            obj = Obj("module", attrs={"__name__": Known(module.name)})
-            self.base.objects[module.oid] = obj
-        return module.oid
+        oid = self._module_oids.get(module)
+        if oid is None:
+            oid = self._module_oids[module] = self.base.address()
+            self.base.objects[oid] = Obj("module", attrs={"__name__": Known(module.name)})
+        return oid
 
     def module_value(self, name: str) -> Value:
         """The module of that dotted name as a value: of the tree, or external."""
@@ -433,6 +436,7 @@ class Interpreter:
         in_try, self.in_try = self.in_try, 0
         loops, self.loop_sites = self.loop_sites, []
         effect, self.effect_statement = self.effect_statement, None
+        lowest = self.base.lowest
         self.in_base += 1
         self.handlers.append([])
         try:
@@ -442,6 +446,7 @@ class Interpreter:
             self.in_base -= 1
             self.depth, self.budgets, self.in_try, self.loop_sites = depth, budgets, in_try, loops
             self.effect_statement = effect
+            self.base.lowest = lowest
 
 
 class CallCut(Exception):

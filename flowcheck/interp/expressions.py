@@ -134,25 +134,26 @@ def _boolop(it: Interpreter, e: ir.BoolOp, fr: Frame, st: State) -> Value:
     is_and = e.op == "and"
 
     def go(i: int, s: State) -> Value:
-        v = it.eval(e.values[i], fr, s)
         if i == len(e.values) - 1:
-            return v
-        t = operators.truth(it, v, s, fr)
+            return it.eval(e.values[i], fr, s)
+        v, t, pure = refine.decide(it, e.values[i], fr, s)
         if t is not None:
             return go(i + 1, s) if t == is_and else v
         it.count("forks")
 
         def rest(s2: State) -> Value:
-            refine.assume(it, e.values[i], is_and, fr, s2)
+            if pure:
+                refine.assume(it, e.values[i], is_and, fr, s2)
             operators.learn(it, v, is_and, s2)
             return go(i + 1, s2)
 
         def short(s2: State) -> Value:
-            refine.assume(it, e.values[i], not is_and, fr, s2)
+            if pure:
+                refine.assume(it, e.values[i], not is_and, fr, s2)
             operators.learn(it, v, not is_and, s2)
             keep: list[Value] = []
             for x in alternatives(v):
-                if operators.truth(it, x, s2, fr) == is_and:
+                if pure and operators.truth(it, x, s2, fr) == is_and:
                     continue
                 keep.append(operators.with_truth(x, not is_and))
             if not keep:
@@ -167,34 +168,41 @@ def _boolop(it: Interpreter, e: ir.BoolOp, fr: Frame, st: State) -> Value:
 
 
 def _compare(it: Interpreter, e: ir.Compare, fr: Frame, st: State) -> Value:
-    left = it.eval(e.left, fr, st)
-    unknown: Value | None = None
-    for i, (op, c) in enumerate(zip(e.ops, e.comparators)):
-        right = it.eval(c, fr, st)
-        result = operators.compare(it, op, left, right, fr, st, e)
-        t = operators.truth(it, result, st, fr)
-        if t is False:
-            return FALSE if isinstance(result, Known) else result if len(e.ops) == 1 else FALSE
-        if t is None:
-            unknown = result if len(e.ops) == 1 else Unknown("comparison")
-            if i < len(e.ops) - 1:
-                it.may_raise(st, e, fr)
-        elif len(e.ops) == 1:
+    last = len(e.ops) - 1
+
+    def go(i: int, left: Value, s: State) -> Value:
+        right = it.eval(e.comparators[i], fr, s)
+        result = operators.compare(it, e.ops[i], left, right, fr, s, e)
+        if i == last:
             return result
-        left = right
-    return TRUE if unknown is None else unknown
+        t = operators.truth(it, result, s, fr)
+        if t is not None:
+            return go(i + 1, right, s) if t else result
+        it.count("forks")
+
+        def short(s2: State) -> Value:
+            operators.learn(it, result, False, s2)
+            return union_of([operators.with_truth(x, False) for x in alternatives(result)])
+
+        def rest(s2: State) -> Value:
+            operators.learn(it, result, True, s2)
+            return go(i + 1, right, s2)
+
+        return it.both(s, [(s.fork(), short), (s.fork(), rest)])
+
+    return go(0, it.eval(e.left, fr, st), st)
 
 
 def _ifexp(it: Interpreter, e: ir.IfExp, fr: Frame, st: State) -> Value:
-    v = it.eval(e.test, fr, st)
-    t = operators.truth(it, v, st, fr)
+    v, t, pure = refine.decide(it, e.test, fr, st)
     if t is not None:
         return it.eval(e.body if t else e.orelse, fr, st)
     it.count("forks")
 
     def arm(want: bool, x: ir.Expr) -> Callable[[State], Value]:
         def thunk(s: State) -> Value:
-            refine.assume(it, e.test, want, fr, s)
+            if pure:
+                refine.assume(it, e.test, want, fr, s)
             operators.learn(it, v, want, s)
             return it.eval(x, fr, s)
 
@@ -210,8 +218,14 @@ def _lambda(it: Interpreter, e: ir.Lambda, fr: Frame, st: State) -> Value:
 
 
 def _walrus(it: Interpreter, e: ir.Walrus, fr: Frame, st: State) -> Value:
-    v = it.eval(e.value, fr, st)
-    names.assign(it, e.target, v, fr, st, e.value)
+    v, pure = refine.evaluate(it, e.value, fr, st)
+    target = e.target
+    lowest = it.base.lowest
+    while fr.outer is not None:  # a comprehension's walrus binds in the function around it
+        fr = fr.outer
+    names.assign(it, target, v, fr, st, e.value if pure else None)
+    if isinstance(target, ir.Name) and not any(isinstance(x, ir.Name) and x.id == target.id for x in refine.paths(e.value)):
+        it.base.lowest = lowest  # a test may be evaluated again for all that this changes
     return v
 
 
@@ -278,6 +292,8 @@ def _comp(it: Interpreter, e: ir.Comp, fr: Frame, st: State) -> Value:
 
     env = Obj("env", parent=fr.env)
     inner = Frame(fr.func, fr.module, st.new(env), fr.owner, fr.cls, fr.self_, fr.up, fr.call)
+    inner.outer = fr
+    inner.global_names, inner.nonlocal_names = fr.global_names, fr.nonlocal_names
     inner.slice_of = fr.slice_of
     inner.hook = fr.hook
     inner.yields = fr.yields

@@ -206,6 +206,8 @@ class BaseState(State):
         return self.base.objects.get(oid)
 
     def write(self, oid: int) -> Obj:
+        if oid < self.base.lowest:
+            self.base.lowest = oid
         return self.base.objects[oid]
 
     def new(self, obj: Obj) -> int:

@@ -115,9 +115,9 @@ def _is_local(it: Interpreter, name: str, fr: Frame) -> bool:
 def global_value(it: Interpreter, module: Module, name: str, st: State) -> Value | None:
     """What ``module.name`` is, evaluating on demand the statements that bind it; None when nothing does."""
     it.module_oid(module)
-    obj = st.get(module.oid)
+    obj = st.get(it.module_oid(module))
     assert obj is not None
-    if obj is not it.base.objects[module.oid] and name in obj.attrs:  # written through ``global`` on this path
+    if obj is not it.base.objects[it.module_oid(module)] and name in obj.attrs:  # written through ``global`` on this path
         return obj.attrs[name]
     writers = module.global_writers(name)
     if writers:
@@ -126,12 +126,12 @@ def global_value(it: Interpreter, module: Module, name: str, st: State) -> Value
 
 
 def _plain_global(it: Interpreter, module: Module, name: str, st: State) -> Value | None:
-    base = it.base.objects[module.oid]
+    base = it.base.objects[it.module_oid(module)]
     v = base.attrs.get(name)
     if v is not None and v is not UNBOUND:
         return force(it, module, name, v)
-    if module.ordered and not module.running:
-        module.running = True
+    if module.ordered and module not in it.running:
+        it.running.add(module)
         for statement in module.body:
             run_top(it, module, statement)
     elif name in module.bindings:
@@ -169,9 +169,9 @@ def _plain_global(it: Interpreter, module: Module, name: str, st: State) -> Valu
 
 def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:
     """Runs one top-level statement, once."""
-    if id(statement) in module.ran:
+    if id(statement) in it.ran:
         return
-    module.ran.add(id(statement))
+    it.ran.add(id(statement))
     lazy_depth, it.lazy_depth = it.lazy_depth, 0  # an import is a run of its own, whoever asked for the name
     lazy_limit, it.lazy_limit = it.lazy_limit, None
     eager, it.eager_depth = it.eager_depth, 0
@@ -185,7 +185,7 @@ def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:
 def force(it: Interpreter, module: Module, name: str, v: Value) -> Value:
     """``v`` with imports resolved."""
     if isinstance(v, LazyImport):
-        busy = ("import", module.oid, name)
+        busy = ("import", it.module_oid(module), name)
         if busy in it.lazy_busy:
             return Unknown(f"import cycle through {name}")
         it.lazy_busy.add(busy)
@@ -194,7 +194,7 @@ def force(it: Interpreter, module: Module, name: str, v: Value) -> Value:
         finally:
             it.lazy_busy.discard(busy)
         result = found if found is not None else Unknown(f"{v.module.name} has no {v.name}")
-        base = it.base.objects[module.oid]
+        base = it.base.objects[it.module_oid(module)]
         if base.attrs.get(name) is v:
             base.attrs[name] = result
         return result
@@ -209,7 +209,7 @@ def _written_global(
     """A module variable that functions write through ``global``: joined with everything that they may store."""
     from flowcheck.interp import skeletons
 
-    key = ("global", module.oid, name)
+    key = ("global", it.module_oid(module), name)
     if key in it.lazy:
         return it.lazy[key]
     start = _plain_global(it, module, name, st)
@@ -275,13 +275,17 @@ def _assign_name(it: Interpreter, name: str, v: Value, fr: Frame, st: State, sou
                 break
             if obj.kind != "class" and name in obj.attrs:
                 st.write(oid).attrs[name] = v
+                st.touch()
                 return
             oid = obj.parent
-    env_obj = st.write(fr.env)
-    env_obj.attrs[name] = v
-    if source is not None and isinstance(source, (ir.BoolOp, ir.Compare, ir.UnaryOp, ir.Call, ir.IfExp)):
-        from flowcheck.interp import refine
+    from flowcheck.interp import functions, refine
 
+    env_obj = st.write(fr.env)
+    refine.forget_origins(env_obj, fr.env, name)
+    env_obj.attrs[name] = v
+    if fr.func is not None and functions.keeps_environment(it, fr.func):
+        st.touch()  # a closure may read it
+    if source is not None and isinstance(source, refine.ORIGINS):
         refine.remember(it, name, source, v, fr, st)
     else:
         env_obj.attrs.pop("@" + name, None)

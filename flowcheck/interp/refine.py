@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import attributes, classes, names, operators
-from flowcheck.interp.heap import BaseState, State, merge
+from flowcheck.interp.heap import NEVER, BaseState, State, merge
 from flowcheck.interp.values import (
     UNBOUND,
     FuncV,
@@ -23,27 +23,96 @@ from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.heap import Obj
 
 Place = tuple[int, str]
 """(address, attribute or variable name): where a value that a test mentions is stored."""
 
 
 class Origin(Value):
-    """The expression that a local came from, and the values that it was computed from at that time."""
+    """The expression that a local came from, and the values that it was computed from at that time.
 
-    __slots__ = ("expr", "stamps")
+    ``epoch`` is that of the state, where the expression reads more than the locals among ``stamps``.
+    """
 
-    def __init__(self, expr: ir.Expr, stamps: tuple[tuple[Place, Value], ...]) -> None:
+    __slots__ = ("epoch", "expr", "stamps")
+
+    def __init__(self, expr: ir.Expr, stamps: tuple[tuple[Place, Value], ...], epoch: int | None) -> None:
         self.expr = expr
         self.stamps = stamps
+        self.epoch = epoch
+
+
+ORIGINS = (ir.BoolOp, ir.Compare, ir.UnaryOp, ir.Call, ir.IfExp)
+"""The expressions that are worth remembering."""
+READS_LOCALS = (ir.Name, ir.Const, ir.BoolOp, ir.Compare, ir.UnaryOp, ir.IfExp)
+
+
+def evaluate(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> tuple[Value, bool]:
+    """The value of ``e``, and whether evaluating it left everything as it was: only then may it be evaluated again."""
+    if isinstance(e, (ir.Name, ir.Const)):
+        return it.eval(e, fr, st), True
+    base = it.base
+    before, newest = base.lowest, base.next
+    base.lowest = NEVER
+    try:
+        v = it.eval(e, fr, st)
+        return v, base.lowest > newest
+    finally:
+        base.lowest = min(before, base.lowest)
+
+
+def decide(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> tuple[Value, bool | None, bool]:
+    """A test's value, its truth (None when it may be either), and whether ``assume`` may be asked about it."""
+    base = it.base
+    before, newest = base.lowest, base.next
+    base.lowest = NEVER
+    try:
+        v = it.eval(e, fr, st)
+        t = operators.truth(it, v, st, fr)
+        return v, t, base.lowest > newest
+    finally:
+        base.lowest = min(before, base.lowest)
+
+
+def forget_origins(env: Obj, oid: int, name: str) -> None:
+    """Local ``name`` is about to change: what was computed from it says nothing about it any more."""
+    attrs = env.attrs
+    stale = [
+        key
+        for key, origin in attrs.items()
+        if key[0] == "@" and isinstance(origin, Origin) and any(p == (oid, name) for p, _ in origin.stamps)
+    ]
+    for key in stale:
+        del attrs[key]
+
+
+def _reads_locals(e: object) -> bool:
+    """Whether an expression reads nothing but names."""
+    if not isinstance(e, READS_LOCALS):
+        return False
+    if isinstance(e, ir.BoolOp):
+        return all(map(_reads_locals, e.values))
+    if isinstance(e, ir.Compare):
+        return _reads_locals(e.left) and all(map(_reads_locals, e.comparators))
+    if isinstance(e, ir.UnaryOp):
+        return _reads_locals(e.operand)
+    if isinstance(e, ir.IfExp):
+        return _reads_locals(e.test) and _reads_locals(e.body) and _reads_locals(e.orelse)
+    return True
 
 
 def remember(it: Interpreter, name: str, expr: ir.Expr, v: Value, fr: Frame, st: State) -> None:
     """Notes that local ``name`` is the outcome of ``expr``, so that testing it later tests the expression."""
     env = st.write(fr.env)
     if isinstance(v, (Unknown, Union)) and not isinstance(st, BaseState):
-        stamps = tuple((p, value) for e in paths(expr) if (found := place(it, e, fr, st)) for p, value in (found,))
-        env.attrs["@" + name] = Origin(expr, stamps)
+        read = paths(expr)
+        stamps = tuple((p, value) for e in read if (found := place(it, e, fr, st)) for p, value in (found,))
+        local = len(stamps) == len(read) and all(p[0] == fr.env for p, _ in stamps) and _reads_locals(expr)
+        if any(p == (fr.env, name) for p, _ in stamps):
+            env.attrs.pop("@" + name, None)  # ``x = not x``: what it was computed from is gone
+            return
+        env.attrs["@" + name] = Origin(expr, stamps, None if local else st.epoch)
     else:
         env.attrs.pop("@" + name, None)
 
@@ -166,7 +235,10 @@ def place_of_attribute(it: Interpreter, ref: Ref, name: str, fr: Frame, st: Stat
 
 
 def _write(st: State, p: Place, v: Value) -> None:
+    """Replaces what is known of a place; the place itself does not change."""
+    epoch, lowest = st.epoch, st.base.lowest
     st.write(p[0]).attrs[p[1]] = v
+    st.epoch, st.base.lowest = epoch, lowest
 
 
 # ------------------------------------------------------------------------------------------------------------ assuming
@@ -248,7 +320,7 @@ def _quiet_eval(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> Value | No
     scratch = st.fork()
     it.quiet += 1
     it.handlers.append([])
-    depth = it.depth
+    depth, lowest = it.depth, it.base.lowest
     try:
         return it.eval(e, fr, scratch)
     except Dead:
@@ -256,7 +328,7 @@ def _quiet_eval(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> Value | No
     finally:
         it.handlers.pop()
         it.quiet -= 1
-        it.depth = depth
+        it.depth, it.base.lowest = depth, lowest
 
 
 def _quiet_truth(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> bool | None:
@@ -267,7 +339,7 @@ def _quiet_truth(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> bool | No
 def _assume_origin(it: Interpreter, name: str, want: bool, fr: Frame, st: State) -> None:
     env = st.get(fr.env)
     origin = env.attrs.get("@" + name) if env is not None else None
-    if not isinstance(origin, Origin):
+    if not isinstance(origin, Origin) or (origin.epoch is not None and origin.epoch != st.epoch):
         return
     for (oid, attr), value in origin.stamps:
         obj = st.get(oid)
@@ -300,7 +372,7 @@ def _assume_call(it: Interpreter, test: ir.Call, want: bool, fr: Frame, st: Stat
 
     it.quiet += 1
     it.handlers.append([])
-    depth = it.depth
+    depth, lowest, epoch = it.depth, it.base.lowest, st.epoch
     try:
         if found is not None and isinstance(found[1], Union):
             _partition(it, test, found, want, fr, st)
@@ -316,6 +388,7 @@ def _assume_call(it: Interpreter, test: ir.Call, want: bool, fr: Frame, st: Stat
         it.handlers.pop()
         it.quiet -= 1
         it.wanted = None
+        it.base.lowest, st.epoch = lowest, epoch
 
 
 def _partition(it: Interpreter, test: ir.Call, found: tuple[Place, Value], want: bool, fr: Frame, st: State) -> None:
@@ -381,7 +454,7 @@ def _narrow(
         _write(arm, p, x)
         it.handlers.append([])
         it.quiet += 1
-        depth = it.depth
+        depth, lowest = it.depth, it.base.lowest
         try:
             t = operators.truth(it, it.eval(test, fr, arm), arm, fr)
         except Dead:
@@ -390,6 +463,7 @@ def _narrow(
         finally:
             it.handlers.pop()
             it.quiet -= 1
+            it.base.lowest = lowest
         if t is None or t == want:
             keep.append(operators.with_truth(x, want) if test is e else x)
     if not keep:

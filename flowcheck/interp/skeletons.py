@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from flowcheck.interp import functions, operators
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
+    UNBOUND,
     ClassV,
     FuncV,
     Ref,
@@ -160,7 +161,7 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
     if limit is None:
         it.lazy_limit = it.steps + it.config.skeleton_budget
     result: Value | None = None
-    written = 0
+    failed = False
     it.lazy_depth += 1
     try:
         with it.outside():
@@ -172,9 +173,10 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
                         continue  # an overriding method replaces it, unless it calls super()
                     by_method.setdefault(id(w.function), []).append(w)
                 for group in by_method.values():
-                    written += 1
                     value = _run_method(it, b, obj, c, name, group)
-                    if value is not None:
+                    if value is None:
+                        failed = True
+                    elif value is not UNBOUND or result is None:
                         result = value if result is None else join(result, value)
                 overridden |= {m.name for m in _methods(c) if not _calls_super(c, m)}
     except LazyCut:
@@ -185,8 +187,11 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
         it.lazy_depth -= 1
         it.lazy_busy.discard(key)
         it.lazy_limit = limit
-    if result is None and written:
-        result = Unknown(f"{obj.cls.name}.{name}: no write to it can be reached", ("skeleton", b.oid, name))
+    if failed:
+        unknown = Unknown(f"{obj.cls.name}.{name}: a write to it cannot be followed", ("skeleton", b.oid, name))
+        result = unknown if result is None else join(result, unknown)
+    if result is UNBOUND:
+        result = None  # written under guards that this scenario excludes
     if result is not None:
         result = _settle(it, b, name, obj, result)
     it.lazy[key] = result  # type: ignore[assignment]
@@ -273,9 +278,11 @@ def _body(c: ClassV, f: ir.FunctionDef) -> tuple[ir.Stmt, ...]:
 
 
 def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: list[Write]) -> Value | None:
-    """What one method may leave in ``b.name``: its slice on the stores is run in order. None when it never stores."""
+    """What one method may leave in ``b.name``: its slice on the stores is run in order.
+
+    UNBOUND among the alternatives: it may return without storing. None: it raises before it gets there.
+    """
     from flowcheck.interp.engine import Dead
-    from flowcheck.interp.names import drop_unbound
 
     f = group[0].function
     vague = [w for w in group if isinstance(w.statement, (ir.For, ir.With))]
@@ -300,16 +307,12 @@ def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: 
         except RecursionError:
             return Unknown("recursion")
         states = [s for kind, s, _ in outcomes if kind in "nr"]
-        if states:
-            end = merge(states)
-            left = end.obj(b.oid).attrs.get(name)
-            layer = end.top
-            it.base_state.become_without(end, b.oid)
-            _ = layer
-            if left is not None:
-                bound = drop_unbound(left)
-                if bound is not None:
-                    result = bound if result is None else join(result, bound)
+        if not states:
+            return result
+        end = merge(states)
+        left = end.obj(b.oid).attrs.get(name, UNBOUND)
+        it.base_state.become_without(end, b.oid)
+        result = left if result is None else join(result, left)
     return result
 
 
@@ -506,7 +509,7 @@ def slice_value(it: Interpreter, module: Module, function: ir.FunctionDef, sourc
         try:
             v = it.eval(expr, fr, it.base_state)
         except Dead:
-            return None
+            return Unknown(f"{function.qualname} writes {name}")
         finally:
             it.lazy_depth -= 1
         if index is not None:

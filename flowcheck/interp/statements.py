@@ -50,14 +50,15 @@ def _expr(it: Interpreter, s: ir.ExprStmt, fr: Frame, st: State) -> None:
 
 
 def _assign(it: Interpreter, s: ir.Assign, fr: Frame, st: State) -> None:
-    v = it.eval(s.value, fr, st)
+    v, pure = refine.evaluate(it, s.value, fr, st)
     for t in s.targets:
-        names.assign(it, t, v, fr, st, s.value)
+        names.assign(it, t, v, fr, st, s.value if pure else None)
 
 
 def _annassign(it: Interpreter, s: ir.AnnAssign, fr: Frame, st: State) -> None:
     if s.value is not None:
-        names.assign(it, s.target, it.eval(s.value, fr, st), fr, st, s.value)
+        v, pure = refine.evaluate(it, s.value, fr, st)
+        names.assign(it, s.target, v, fr, st, s.value if pure else None)
 
 
 def _augassign(it: Interpreter, s: ir.AugAssign, fr: Frame, st: State) -> None:
@@ -102,7 +103,11 @@ def _in_place(it: Interpreter, op: str, old: Value, new: Value, fr: Frame, st: S
 
 
 def _return(it: Interpreter, s: ir.Return, fr: Frame, st: State) -> list[Outcome]:
-    v = it.eval(s.value, fr, st) if s.value is not None else NONE
+    if fr.want is None or s.value is None:
+        v = it.eval(s.value, fr, st) if s.value is not None else NONE
+        pure = True
+    else:
+        v, pure = refine.evaluate(it, s.value, fr, st)
     if fr.want is not None:
         from flowcheck.interp.engine import Dead
 
@@ -110,7 +115,8 @@ def _return(it: Interpreter, s: ir.Return, fr: Frame, st: State) -> list[Outcome
         if t is not None and t != fr.want:
             raise Dead
         if t is None and s.value is not None:
-            refine.assume(it, s.value, fr.want, fr, st)
+            if pure:
+                refine.assume(it, s.value, fr.want, fr, st)
             operators.learn(it, v, fr.want, st)
             v = union_of([operators.with_truth(x, fr.want) for x in alternatives(v)])
     return [("r", st, v)]
@@ -187,8 +193,7 @@ def _delete(it: Interpreter, s: ir.Delete, fr: Frame, st: State) -> None:
 
 
 def _if(it: Interpreter, s: ir.If, fr: Frame, st: State) -> list[Outcome]:
-    v = it.eval(s.test, fr, st)
-    t = operators.truth(it, v, st, fr)
+    v, t, pure = refine.decide(it, s.test, fr, st)
     if t is not None:
         return it.exec_block(s.body if t else s.orelse, fr, st)
     it.count("forks")
@@ -199,7 +204,8 @@ def _if(it: Interpreter, s: ir.If, fr: Frame, st: State) -> list[Outcome]:
     for want, body in ((True, s.body), (False, s.orelse)):
         arm = st.fork()
         try:
-            refine.assume(it, s.test, want, fr, arm)
+            if pure:
+                refine.assume(it, s.test, want, fr, arm)
         except Dead:
             continue
         operators.learn(it, v, want, arm)
@@ -223,12 +229,14 @@ def _while(it: Interpreter, s: ir.While, fr: Frame, st: State) -> list[Outcome]:
     current: State | None = st
     for _ in range(it.config.max_unroll):
         assert current is not None
+        before = current.fork()
         try:
             t = operators.truth(it, it.eval(s.test, fr, current), current, fr)
         except Dead:
             current = None
             break
         if t is None:
+            current = before  # the loop evaluates the test again
             break
         if t is False:
             return _after_loop(it, s.orelse, fr, current, breaks, done)
@@ -241,23 +249,26 @@ def _while(it: Interpreter, s: ir.While, fr: Frame, st: State) -> list[Outcome]:
         return _after_loop(it, (), fr, None, breaks, done)
 
     def enter(state: State) -> tuple[State | None, State | None]:
-        body, out = state.fork(), state.fork()
+        body = state.fork()
         try:
-            t = operators.truth(it, it.eval(s.test, fr, body), body, fr)
+            v, t, pure = refine.decide(it, s.test, fr, body)
         except Dead:
             return None, None
         leave: State | None = None
         if t is not True:
+            leave = body.fork()
             try:
-                it.eval(s.test, fr, out)
-                refine.assume(it, s.test, False, fr, out)
-                leave = out
+                if pure:
+                    refine.assume(it, s.test, False, fr, leave)
+                operators.learn(it, v, False, leave)
             except Dead:
                 leave = None
         if t is False:
             return None, leave
         try:
-            refine.assume(it, s.test, True, fr, body)
+            if pure:
+                refine.assume(it, s.test, True, fr, body)
+            operators.learn(it, v, True, body)
         except Dead:
             return None, leave
         return body, leave

@@ -36,7 +36,7 @@ def _root(expr: ir.Expr) -> str | None:
 
 
 class Module:
-    """One module of the tree. ``oid`` is its heap address, once an interpreter has seen it."""
+    """One module of the tree: its statements, and which of them bind which name."""
 
     def __init__(self, name: str, path: str, is_package: bool, syntax: ModuleSyntax | None) -> None:
         self.name = name
@@ -44,9 +44,6 @@ class Module:
         self.is_package = is_package
         self.syntax = syntax
         self.body: tuple[ir.Stmt, ...] = syntax.body if syntax is not None else ()
-        self.oid = 0
-        self.running = False
-        self.ran: set[int] = set()
         self.bindings: dict[str, list[ir.Stmt]] = {}
         self.stars: list[ir.ImportFrom] = []
         self.defined: set[str] = set()

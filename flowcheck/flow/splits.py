@@ -1,0 +1,68 @@
+"""Restart splits: where a free quantity decides which worker runs, each of its values gets a walk of its own.
+
+One joined walk would mix the batch of one worker with the code of another. A scenario narrows, it does not hide: over
+all splits every worker that the selector can return is walked.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from flowcheck.flow.walk import Walk
+
+__all__ = ["MOST_SPLITS", "describe_key", "worker_splits"]
+
+MOST_SPLITS = 8
+
+
+def worker_splits(make: Callable[[dict[Any, Any]], Walk]) -> list[dict[Any, Any]]:
+    """Assignments of free quantities under which the walks are run; one empty assignment when nothing decides."""
+
+    def workers(forced: dict[Any, Any]) -> tuple[frozenset[str], list[Any]]:
+        walk = make(forced)
+        keys = walk.selector_keys()
+        return frozenset(f"{c.module.name}.{c.name}" for _, c in walk.worker_list), keys
+
+    everything, keys = workers({})
+    deciding: list[Any] = []
+    for key in keys:
+        sides = [workers({key: side})[0] for side in (True, False)]
+        if sides[0] != sides[1]:
+            deciding.append(key)
+    if not deciding or len(everything) < 2:
+        return [{}]
+    out: list[dict[Any, Any]] = []
+    for values in itertools.product((False, True), repeat=min(len(deciding), 3)):
+        out.append(dict(zip(deciding, values)))
+    return out[:MOST_SPLITS]
+
+
+def describe_key(key: Any, value: Any) -> str:
+    """A split as people say it: "disable_overlap_schedule is false"."""
+    return f"{key_text(key)} is {str(value).lower()}"
+
+
+def key_text(key: Any) -> str:
+    if isinstance(key, tuple) and key:
+        head = key[0]
+        if head == "free":
+            return str(key[2]) if key[1] == "server_args" else f"{key[1]}.{key[2]}"
+        if head == "not":
+            return f"not {key_text(key[1])}"
+        if head == "cmp":
+            return f"{key_text(key[2])} {key[1]} {key_text(key[3])}"
+        if head == "lit":
+            return repr(key[1])
+        if head == "attr":
+            return f"{key_text(key[1])}.{key[2]}"
+        if head in ("bag", "call"):
+            return f"{key_text(key[1])}()" if isinstance(key[1], tuple) else f"{key[1]}()"
+        if head in ("ctor", "skeleton", "parameter"):
+            return str(key[-1])
+        if head in ("len", "bool", "int", "str", "float"):
+            return f"{head}({key_text(key[1])})"
+        if head == "isinstance":
+            return f"isinstance({key_text(key[1])}, …)"
+    return str(key)
