@@ -15,6 +15,7 @@ __all__ = ["TextUse", "attribute_stores", "keyword_uses"]
 TextUse = tuple[int, str, str]
 """The offset of the name, the receiver's or callee's text, and the kind of use."""
 
+_BLANKS = " \t\n\\"
 _SPACES = r"(?:[ \t]|\\\n)*"
 _ASSIGNED = re.compile(rf"{_SPACES}(?:=(?!=)|(?P<augmented>(?:\+|-|\*\*?|//?|%|@|&|\||\^|<<|>>)=))")
 _ANNOTATED = re.compile(rf"{_SPACES}:(?!=)")
@@ -47,10 +48,11 @@ def attribute_stores(text: str, masked: str, attribute: str) -> Iterator[TextUse
     """Every place that binds ``X.attribute``: kinds "assign", "augment", "annotate", "unpack", "bind", "setattr"."""
     access, literal, _ = _named(attribute)
     for match in access.finditer(masked):
-        start = _receiver_start(masked, match.start())
+        end = _skip_back(masked, match.start(), _BLANKS)
+        start = _receiver_start(masked, end)
         kind = _store_kind(masked, start, match.end())
         if kind:
-            yield match.start(1), _flat(text[start : match.start()]), kind
+            yield match.start(1), _flat(text[start:end]), kind
     for match in _SETATTR.finditer(masked):
         comma = _argument_end(masked, match.end())
         if masked[comma : comma + 1] == "," and literal.match(text, comma + 1) is not None:
@@ -60,8 +62,8 @@ def attribute_stores(text: str, masked: str, attribute: str) -> Iterator[TextUse
 def keyword_uses(text: str, masked: str, name: str) -> Iterator[TextUse]:
     """Every ``name=`` among the arguments of a call, with the callee's text; kind "keyword"."""
     for match in _named(name)[2].finditer(masked):
-        before = masked[: match.start()].rstrip()[-1:]
-        if before not in ("(", ","):
+        before = _skip_back(masked, match.start(), _BLANKS)
+        if masked[before - 1 : before] not in ("(", ","):
             continue
         bracket = _open_bracket(masked, match.start())
         if bracket < 0 or masked[bracket] != "(":
@@ -74,13 +76,16 @@ def keyword_uses(text: str, masked: str, name: str) -> Iterator[TextUse]:
 def _store_kind(masked: str, start: int, end: int) -> str:
     """How the attribute access at ``masked[start:end]`` is bound; "" where it is only read."""
     assigned = _ASSIGNED.match(masked, end)
-    if assigned is not None:
-        return "augment" if assigned["augmented"] else "assign"
     line = masked.rfind("\n", 0, start) + 1
     prefix = masked[line:start]
+    if assigned is not None:
+        if prefix.rstrip()[-1:] in (",", "*"):
+            return "unpack"
+        return "augment" if assigned["augmented"] else "assign"
     if _ANNOTATED.match(masked, end) is not None and not prefix.strip():
         # In a display of several lines it is a key; there the line before ends with a comma or a bracket.
-        return "" if masked[:line].rstrip()[-1:] in ("{", ",", "(", "[") else "annotate"
+        before = _skip_back(masked, line, _BLANKS)
+        return "" if masked[before - 1 : before] in ("{", ",", "(", "[") else "annotate"
     after = _AFTER_TARGET.match(masked, end)
     if after is None:
         return ""
@@ -135,8 +140,7 @@ def _receiver_start(masked: str, end: int) -> int:
     """Where the primary expression (names, dots, calls, subscripts) that ends at ``end`` starts."""
     position = end
     while True:
-        while position > 0 and masked[position - 1] in " \t":
-            position -= 1
+        position = _skip_back(masked, position, " \t")
         if position == 0:
             return 0
         char = masked[position - 1]
@@ -157,14 +161,16 @@ def _receiver_start(masked: str, end: int) -> int:
             while masked[position : position + 1] in (" ", "\t"):
                 position += 1
             return position
-        left = position
-        while left > 0 and masked[left - 1] in " \t\n\\":
-            left -= 1
+        left = _skip_back(masked, position, _BLANKS)
         if left == 0 or masked[left - 1] != ".":
             return position
-        position = left - 1
-        while position > 0 and masked[position - 1] in " \t\n\\":
-            position -= 1
+        position = _skip_back(masked, left - 1, _BLANKS)
+
+
+def _skip_back(masked: str, position: int, blanks: str) -> int:
+    while position > 0 and masked[position - 1] in blanks:
+        position -= 1
+    return position
 
 
 def _open_bracket(masked: str, end: int, reach: int = 50_000) -> int:
