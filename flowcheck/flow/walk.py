@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowcheck.flow.relevance import Relevance
 from flowcheck.flow.roles import Roles, annotated_class, find_roles
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.vocabulary import Vocabulary
@@ -34,7 +35,6 @@ from flowcheck.interp.values import (
     union_of,
 )
 from flowcheck.program.corpus import Corpus, methods_of
-from flowcheck.program.effects import Effects
 from flowcheck.program.modules import Program
 from flowcheck.syntax import ir
 
@@ -84,7 +84,7 @@ class Walk:
         program: Program,
         scenario: Scenario,
         words: Vocabulary,
-        effects: Effects | None,
+        relevance: Relevance | None,
         progress: Callable[[str], None] | None = None,
         forced: dict[Any, Any] | None = None,
         corpus: Corpus | None = None,
@@ -92,7 +92,8 @@ class Walk:
         self.program = program
         self.scenario = scenario
         self.words = words
-        self.effects = effects
+        self.relevance = relevance
+        self.effects = relevance.effects if relevance is not None else None
         self.progress = progress
         self.corpus = corpus or Corpus(program)
         self.forwards: list[Forward] = []
@@ -107,7 +108,6 @@ class Walk:
         self._worker_names: dict[int, str] = {}
         self._models: dict[int, Ref] = {}
         self._results = 0
-        self._sliced: dict[tuple[int, bool], tuple[ir.Stmt, ...]] = {}
         self.roles: Roles = find_roles(self.it, self.corpus, words)
         self._build()
 
@@ -126,7 +126,8 @@ class Walk:
             keyed={k: self._literal(v) for k, v in words.scenario.expressions.items()},
             skeletons=self._is_skeleton,
             eager=self.writes_mode,
-            relevant=self._relevant if self.effects is not None else None,
+            relevant=self.relevance.function if self.relevance is not None else None,
+            sliced=self._slice if self.relevance is not None else None,
             observer=self._observe,
         )
         config.attributes[("*", words.target.model_attribute)] = self._model
@@ -156,11 +157,9 @@ class Walk:
             self._writes_mode[c.oid] = found
         return found
 
-    def _relevant(self, f: FuncV) -> bool:
-        assert self.effects is not None
-        if not isinstance(f.node, ir.FunctionDef):
-            return True
-        return f.node.body is not None or self.effects.relevant(f.module.path, f.node.line)
+    def _slice(self, f: FuncV, effect_only: bool) -> tuple[ir.Stmt, ...] | None:
+        assert self.relevance is not None
+        return self.relevance.body(self.it, f, effect_only, self.it.eager_depth > 0)
 
     # ---------------------------------------------------------------------------------------------------- entities
     def _build(self) -> None:

@@ -6,8 +6,8 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, classes, operators
-from flowcheck.interp.heap import Obj, State
+from flowcheck.interp import attributes, classes, functions, operators
+from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     FALSE,
     NONE,
@@ -433,13 +433,46 @@ def _bool(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
 
 def _any_all(want: bool) -> Model:
     def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+        name = "any" if want else "all"
+        obj = st.get(a[0].oid) if isinstance(a[0], Ref) else None
+        if obj is not None and isinstance(obj.tag, functions.Lazy):
+            return lazily(it, a[0], st, node, fr)
         items = operators.iterate(it, a[0], fr, st, node)
         if items is None:
-            return Unknown("any" if want else "all")
+            return Unknown(name)
         truths = [operators.truth(it, x, st, fr) for x in items]
         if want in truths:
             return Known(want)
-        return Unknown("any" if want else "all") if None in truths else Known(not want)
+        return Unknown(name) if None in truths else Known(not want)
+
+    def lazily(it: Interpreter, ref: Value, st: State, node: ir.Node | None, fr: Frame) -> Value:
+        from flowcheck.interp.engine import Dead
+
+        stops: list[State] = []
+
+        def step(v: Value, state: State) -> Value:
+            t = operators.truth(it, v, state, fr)
+            if t is not (not want):
+                stops.append(state.fork())
+            if t is want:
+                raise Dead
+            return NONE
+
+        assert isinstance(ref, Ref)
+        ended = True
+        try:
+            functions.consume(it, ref, fr, st, node, step)
+        except Dead:
+            ended = False
+        for state in stops:
+            state.write(ref.oid).items = None
+        if not stops and not ended:
+            raise Dead
+        if stops:
+            st.become(merge([*stops, st.fork()] if ended else stops).fork())
+        if stops and ended:
+            return Unknown("any" if want else "all")
+        return Known(not want) if ended else Known(want)
 
     return model
 
@@ -660,7 +693,11 @@ def _next(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
     v = a[0]
     if isinstance(v, Ref):
         obj = st.get(v.oid)
-        if obj is not None and obj.kind == "iterator" and obj.items is not None and obj.exact:
+        if obj is not None and obj.kind == "iterator" and isinstance(obj.tag, functions.Lazy):
+            return functions.first(it, v, fr, st, node, a[1] if len(a) > 1 else None)
+        if obj is not None and obj.kind == "iterator" and obj.items is not None and not obj.exact:
+            st.write(v.oid).open(())
+        elif obj is not None and obj.kind == "iterator" and obj.items is not None:
             if obj.items:
                 return st.write(v.oid).items.pop(0)  # type: ignore[no-any-return]
             if len(a) > 1:
@@ -672,14 +709,6 @@ def _next(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
                 from flowcheck.interp import calls
 
                 return calls.call(it, BoundV(m, v), [], {}, st, node, fr)
-    if isinstance(v, GeneratorV):
-        items = operators.iterate(it, v, fr, st, node)
-        if items is not None and len(items) == 0:
-            if len(a) > 1:
-                return a[1]
-            it.throw("StopIteration", st, node, fr)
-        if items is not None and len(items) == 1:
-            return items[0]
     it.may_throw("StopIteration", st, node, fr, certain=False)
     element = operators.element(it, v, st)
     return element if len(a) < 2 else join(a[1], element)
@@ -1051,13 +1080,4 @@ def _list_method(
 
 def _open(w: Obj, more: Args) -> None:
     """From here on the container may hold any number of the values that it holds or is given."""
-    if w.items is not None:
-        known: list[Value] = list(w.items)
-    elif w.elements is not None:
-        known = [w.elements]
-    else:
-        w.elements = None
-        return
-    known += more
-    w.items = None
-    w.elements = union_of(known) if known else None
+    w.open(more)

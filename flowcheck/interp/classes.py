@@ -273,6 +273,8 @@ def construct(
         return result
     if it.config.skeletons(c) or (it.in_base and it.lazy_depth and not c.is_record and not it.config.eager(c)):
         return skeleton(it, c, args, keywords, st, node, fr, open_)
+    if it.in_base and it.lazy_depth and not c.is_record:
+        return _eager(it, c, args, keywords, st, node, fr, open_)
     ref = it.alloc(st, Obj("object", c, site=site), site)
     _initialise(it, c, ref, args, keywords, st, node, fr, open_)
     return ref
@@ -300,6 +302,30 @@ def skeleton(
     if isinstance(init, FuncV) and init.node.params.items:
         obj.ctor[init.node.params.items[0].name] = Ref(oid)
     return Ref(oid)
+
+
+def _eager(
+    it: Interpreter,
+    c: ClassV,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool,
+) -> Ref:
+    """A skeleton whose constructor is also run, for the order of its effects on what is tracked."""
+    ref = skeleton(it, c, args, keywords, st, node, fr, open_)
+    limit, it.lazy_limit = it.lazy_limit, it.steps + it.config.eager_budget
+    it.eager_depth += 1
+    try:
+        _initialise(it, c, ref, args, keywords, st, node, fr, open_)
+    finally:
+        it.eager_depth -= 1
+        if limit is not None:  # what construction has cost is not charged to the attribute that asked for it
+            limit = max(limit, it.steps + it.config.skeleton_budget // 4)
+        it.lazy_limit = limit
+    return ref
 
 
 def _member_of(

@@ -154,13 +154,14 @@ class Config:
     skeletons: Callable[[ClassV], bool] = lambda cls: False
     eager: Callable[[ClassV], bool] = lambda cls: False
     relevant: Callable[[FuncV], bool] | None = None
-    sliced: Callable[[FuncV, bool], tuple[ir.Stmt, ...]] | None = None
+    sliced: Callable[[FuncV, bool], tuple[ir.Stmt, ...] | None] | None = None
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     max_steps: int = 4_000_000
     max_depth: int = 60
     call_budget: int = 2_000
     skeleton_depth: int = 12
     skeleton_budget: int = 60_000
+    eager_budget: int = 300_000
     max_unroll: int = 64
     recursion: int = 3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, calls, names, operators, refine
+from flowcheck.interp import attributes, builtin_models, calls, names, operators, refine
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     FALSE,
@@ -239,22 +239,29 @@ def _star(it: Interpreter, e: ir.Star, fr: Frame, st: State) -> Value:
 
 def _yield(it: Interpreter, e: ir.Yield, fr: Frame, st: State) -> Value:
     v: Value = it.eval(e.value, fr, st) if e.value is not None else NONE
-    if e.is_from:
-        if fr.yields is not None:
-            part = operators.iterate(it, v, fr, st, e)
-            if part is None:
-                fr.yields.append(Unknown("yield from"))
-                fr.memo["#inexact"] = NONE
-            else:
-                fr.yields.extend(part)
-            return NONE
-        return Unknown("yield from")
-    if fr.hook is not None:
-        return fr.hook(v, st)
-    if fr.yields is not None:
-        fr.yields.append(v)
+    hook = fr.hook
+    if hook is None:
+        return Unknown("yield")
+    if not e.is_from:
+        return hook(v, st)
+    from flowcheck.interp import functions, statements
+
+    obj = st.get(v.oid) if isinstance(v, Ref) else None
+    if obj is not None and isinstance(obj.tag, functions.Lazy):
+        assert isinstance(v, Ref)
+        functions.consume(it, v, fr, st, e, hook)
+        return Unknown("what a generator returns")
+    part = operators.iterate(it, v, fr, st, e)
+    if part is not None:
+        for x in part:
+            hook(x, st)
         return NONE
-    return Unknown("yield")
+
+    def step(s: State) -> None:
+        hook(operators.element(it, v, s), s)
+
+    statements.stabilise(it, st, step)
+    return Unknown("what an iterator returns")
 
 
 def _fstring(it: Interpreter, e: ir.FString, fr: Frame, st: State) -> Value:
@@ -288,89 +295,108 @@ def _slice(it: Interpreter, e: ir.Slice, fr: Frame, st: State) -> Value:
 
 
 def _comp(it: Interpreter, e: ir.Comp, fr: Frame, st: State) -> Value:
+    source = it.eval(e.generators[0].iter, fr, st)
+    if e.kind == "generator":
+        from flowcheck.interp import functions
+
+        return functions.lazily(st, functions.Lazy(None, expr=e, frame=fr, source=source))
+    if e.kind == "dict":
+        ref = it.new_dict(st, {}, fr.site(e))
+    else:
+        ref = it.new_list(st, [], fr.site(e), e.kind)
+    exact = st.obj(ref.oid).exact
+    if not exact:  # several objects at one address: it may be filled already
+        st.write(ref.oid).open(())
+
+    def step(v: Value, s: State) -> Value:
+        if isinstance(v, TupleV) and e.kind == "dict":
+            operators.put(it, ref, v.items[0], v.items[1], fr, s, e)
+        elif e.kind == "set":
+            builtin_models.method(it, ref, "add", [v], {}, s, e, fr)
+        else:
+            w = s.write(ref.oid)
+            if w.items is not None:
+                w.items.append(v)
+            else:
+                w.open([v])
+        return NONE
+
+    run_comprehension(it, e, fr, st, source, step)
+    return ref
+
+
+def run_comprehension(
+    it: Interpreter, e: ir.Comp, fr: Frame, st: State, source: Value, step: Callable[[Value, State], Value]
+) -> None:
+    """Runs a comprehension over ``source``, its first iterable; a "dict" gives pairs to ``step``."""
+    from flowcheck.interp import functions, statements
     from flowcheck.interp.engine import Dead, Frame
 
-    env = Obj("env", parent=fr.env)
-    inner = Frame(fr.func, fr.module, st.new(env), fr.owner, fr.cls, fr.self_, fr.up, fr.call)
+    inner = Frame(fr.func, fr.module, st.new(Obj("env", parent=fr.env)), fr.owner, fr.cls, fr.self_, fr.up, fr.call)
     inner.outer = fr
     inner.global_names, inner.nonlocal_names = fr.global_names, fr.nonlocal_names
     inner.slice_of = fr.slice_of
     inner.hook = fr.hook
-    inner.yields = fr.yields
-    out: list[tuple[Value | None, Value]] = []
-    exact = [True]
 
     def leaf(s: State) -> None:
-        key = it.eval(e.key, inner, s) if e.key is not None else None
-        out.append((key, it.eval(e.element, inner, s)))
+        if e.key is not None:
+            key = it.eval(e.key, inner, s)
+            step(TupleV([key, it.eval(e.element, inner, s)]), s)
+        else:
+            step(it.eval(e.element, inner, s), s)
 
-    def go(i: int, s: State) -> None:
-        if i == len(e.generators):
-            leaf(s)
+    def filtered(i: int, n: int, s: State) -> None:
+        tests = e.generators[i].ifs
+        if n == len(tests):
+            if i + 1 == len(e.generators):
+                leaf(s)
+            else:
+                over(i + 1, it.eval(e.generators[i + 1].iter, inner, s), s)
             return
-        g = e.generators[i]
-        source = it.eval(g.iter, inner if i else fr, s)
-        items = operators.iterate(it, source, inner, s, g)
-        if items is None or len(items) > it.config.max_unroll:
-            exact[0] = False
-            sub = s.fork()
-            pushed = it.loop_sites
-            it.loop_sites = [*pushed, {}]
-            try:
-                names.assign(it, g.target, operators.element(it, source, sub), inner, sub, None)
-                if all(operators.truth(it, it.eval(c, inner, sub), sub, inner) is not False for c in g.ifs):
-                    go(i + 1, sub)
-                s.become(merge([s.fork(), sub]))
-            except Dead:
-                pass
-            finally:
-                it.loop_sites = pushed
-            return
-        for x in items:
-            names.assign(it, g.target, x, inner, s, None)
-            keep: bool | None = True
-            for c in g.ifs:
-                t = operators.truth(it, it.eval(c, inner, s), s, inner)
-                if t is False:
-                    keep = False
-                    break
-                if t is None:
-                    keep = None
-            if keep is None:
-                exact[0] = False
-                sub = s.fork()
+        v, t, pure = refine.decide(it, tests[n], inner, s)
+        if t is True:
+            filtered(i, n + 1, s)
+        elif t is None:
+            it.count("forks")
+            arms: list[State] = []
+            for want in (True, False):
+                arm = s.fork()
                 try:
-                    for c in g.ifs:
-                        refine.assume(it, c, True, inner, sub)
-                    go(i + 1, sub)
-                    s.become(merge([s.fork(), sub]))
+                    if pure:
+                        refine.assume(it, tests[n], want, inner, arm)
+                    operators.learn(it, v, want, arm)
+                    if want:
+                        filtered(i, n + 1, arm)
                 except Dead:
-                    pass
-            elif keep:
-                go(i + 1, s)
+                    continue
+                arms.append(arm)
+            if not arms:
+                raise Dead
+            s.become(merge(arms))
 
-    go(0, st)
-    site = fr.site(e)
-    values = [v for _, v in out]
-    if e.kind == "dict":
-        items: dict[Hashable, tuple[Value, Value]] | None = {} if exact[0] else None
-        if items is not None:
-            for k, v in out:
-                assert k is not None
-                key = it.key(k)
-                if key is None:
-                    items = None
-                    break
-                items[key] = (items[key][0] if key in items else k, v)
-        ref = it.new_dict(st, items, site)
-        if items is None and values:
-            st.write(ref.oid).elements = union_of(values)
-        return ref
-    kind = {"list": "list", "set": "set", "generator": "iterator"}[e.kind]
-    ref = it.new_list(st, values if exact[0] else None, site, kind)
-    if not exact[0] and values:
-        st.write(ref.oid).elements = union_of(values)
-    return ref
+    def each(i: int, x: Value, s: State) -> None:
+        names.assign(it, e.generators[i].target, x, inner, s, None)
+        filtered(i, 0, s)
+
+    def over(i: int, v: Value, s: State) -> None:
+        obj = s.get(v.oid) if isinstance(v, Ref) else None
+        if obj is not None and isinstance(obj.tag, functions.Lazy):
+            assert isinstance(v, Ref)
+
+            def visit(x: Value, s2: State) -> Value:
+                each(i, x, s2)
+                return NONE
+
+            functions.consume(it, v, inner, s, e, visit)
+            return
+        items = operators.iterate(it, v, inner, s, e)
+        if items is not None and len(items) <= it.config.max_unroll:
+            for x in items:
+                each(i, x, s)
+            return
+        statements.stabilise(it, s, lambda s2: each(i, operators.element(it, v, s2), s2))
+
+    over(0, source, st)
 
 
 def _call(it: Interpreter, e: ir.Call, fr: Frame, st: State) -> Value:

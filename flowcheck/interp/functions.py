@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcheck.interp.heap import BaseState, Obj, State, merge
+from flowcheck.interp.heap import NEVER, BaseState, Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
     UNBOUND,
@@ -197,9 +197,24 @@ def keeps_environment(it: Interpreter, f: FuncV) -> bool:
     return result
 
 
+CONSUMERS = frozenset(
+    {"all", "any", "sum", "list", "tuple", "set", "frozenset", "dict", "max", "min", "sorted", "join", "extend", "update"}
+)
+
+
+def _consumes(f: ir.Expr) -> bool:
+    return (f.id if isinstance(f, ir.Name) else f.attr if isinstance(f, ir.Attribute) else "") in CONSUMERS
+
+
 def _holds_function(node: object) -> bool:
     if isinstance(node, (ir.FunctionDef, ir.Lambda, ir.ClassDef)):
         return True
+    if isinstance(node, ir.Comp) and node.kind == "generator":
+        return True
+    if isinstance(node, ir.Call) and len(node.args) == 1 and _consumes(node.func):
+        (only,) = node.args
+        if isinstance(only.value, ir.Comp) and only.value.kind == "generator":  # used up before the call returns
+            return any(map(_holds_function, (only.value.element, *only.value.generators)))
     if isinstance(node, ir.Node):
         return any(_holds_function(getattr(node, name)) for name in type(node).__struct_fields__)
     if isinstance(node, tuple):
@@ -287,8 +302,10 @@ def run(
         site = fr.site(node)
         for name in env.keys() & it.config.tracked:
             env[name] = it.at(env[name], site, f"passed to {f.qualname}({name}=…)")
-    if isinstance(f.node, ir.FunctionDef) and f.node.is_generator and hook is None and not f.is_context:
-        return GeneratorV(f, tuple(args), dict(keywords))
+    if isinstance(f.node, ir.FunctionDef) and f.node.is_generator and hook is None:
+        if f.is_context:
+            return GeneratorV(f, tuple(args), dict(keywords))
+        return lazily(st, Lazy(f, tuple(args), dict(keywords)))
     oid = st.new(Obj("env", attrs=env, parent=f.env))
     self_ = _self_of(f, env, fr, st)
     owner = f.node if isinstance(f.node, ir.FunctionDef) and f.node.body is None else f.owner
@@ -353,32 +370,157 @@ def _self_of(f: FuncV, env: dict[str, Value], fr: Frame, st: State) -> Value | N
     return None
 
 
-def run_generator(it: Interpreter, g: GeneratorV, fr: Frame, st: State, node: ir.Node | None) -> list[Value] | None:
-    """Runs a generator to its end where it is consumed; None when what it yields is not one known list."""
-    from flowcheck.interp.engine import Budget, Dead, Frame
+class Lazy:
+    """What an iterator that has not started will do: a generator's call, or a generator expression in its frame."""
 
-    f = g.func
+    __slots__ = ("args", "expr", "frame", "func", "keywords", "source")
+
+    def __init__(
+        self,
+        func: FuncV | None,
+        args: tuple[Value, ...] = (),
+        keywords: dict[str, Value] | None = None,
+        expr: ir.Comp | None = None,
+        frame: Frame | None = None,
+        source: Value = NONE,
+    ) -> None:
+        self.func = func
+        self.args = args
+        self.keywords = keywords or {}
+        self.expr = expr
+        self.frame = frame
+        self.source = source
+
+
+def lazily(st: State, lazy: Lazy) -> Ref:
+    """A generator object that has not started."""
+    obj = Obj("iterator", items=None)
+    obj.tag = lazy
+    return Ref(st.new(obj))
+
+
+def consume(
+    it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None, step: Callable[[Value, State], Value]
+) -> None:
+    """Runs a generator that has not started to its end in ``st``, ``step`` at each value that it yields."""
+    from flowcheck.interp.engine import Dead, Frame
+
+    lazy = st.obj(ref.oid).tag
+    assert isinstance(lazy, Lazy)
+    target = st.write(ref.oid)
+    target.tag = None
+    target.items = []
+    if lazy.expr is not None:
+        from flowcheck.interp import expressions
+
+        assert lazy.frame is not None
+        expressions.run_comprehension(it, lazy.expr, lazy.frame, st, lazy.source, step)
+        return
+    f = lazy.func
+    assert f is not None
     if it.depth >= it.config.max_depth:
-        return None
-    env = bind(it, f, list(g.args), g.keywords, st, False, node, fr)
+        it.cuts[f.qualname] = it.cuts.get(f.qualname, 0) + 1
+        it.may_raise(st, node, fr)
+        stopped = st.fork()
+        step(Unknown(f"{f.qualname}, which recurses"), st)
+        st.become(merge([stopped, st.fork()]))
+        return
+    env = bind(it, f, list(lazy.args), lazy.keywords, st, False, node, fr)
     oid = st.new(Obj("env", attrs=env, parent=f.env))
     owner = f.node if isinstance(f.node, ir.FunctionDef) and f.node.body is None else f.owner
     inner = Frame(f, f.module, oid, owner, f.cls, _self_of(f, env, fr, st), fr, None)
-    inner.yields = []
-    forks = it.counts.get("forks", 0)
-    loops = it.counts.get("loops", 0)
+    inner.hook = step
     it.depth += 1
     try:
         outcomes = it.exec_block(body_of(it, f), inner, st)
-    except Budget:
-        raise
     finally:
         it.depth -= 1
     if finish(outcomes, st) is None:
         raise Dead
-    if "#inexact" in inner.memo or it.counts.get("forks", 0) != forks or it.counts.get("loops", 0) != loops:
-        return None
-    return inner.yields
+
+
+def drain(it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None) -> list[Value] | None:
+    """Everything that a generator yields, in order; None when that is not one known list (see the object then)."""
+    out = st.new(Obj("list", items=[]))
+
+    def step(v: Value, state: State) -> Value:
+        w = state.write(out)
+        if w.items is not None and w.exact:
+            w.items.append(v)
+        else:
+            w.open([v])
+        return NONE
+
+    consume(it, ref, fr, st, node, step)
+    got = st.obj(out)
+    if got.items is not None:
+        return list(got.items)
+    target = st.write(ref.oid)
+    target.items = None
+    target.elements = got.elements
+    return None
+
+
+def first(
+    it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None, default: Value | None
+) -> Value:
+    """``next`` of a generator that has not started."""
+    from flowcheck.interp.engine import Dead
+
+    base = it.base
+    lowest, newest = base.lowest, base.next
+    base.lowest = NEVER
+    scratch = st.fork()
+    it.handlers.append([])
+    items: list[Value] | None = None
+    try:
+        items = drain(it, ref, fr, scratch, node)
+        if it.handlers[-1]:
+            items = None
+    except Dead:
+        items = None
+    finally:
+        it.handlers.pop()
+        pure = all(oid > newest or oid == ref.oid for oid in (base.lowest,))
+        base.lowest = min(lowest, ref.oid)
+    if items is not None and pure:
+        st.become(scratch)
+        rest = st.write(ref.oid)
+        rest.items = items
+        if items:
+            return rest.items.pop(0)  # type: ignore[no-any-return]
+        if default is not None:
+            return default
+        it.throw("StopIteration", st, node, fr)
+    stops: list[State] = []
+    values: list[Value] = []
+
+    def step(v: Value, state: State) -> Value:
+        stops.append(state.fork())
+        values.append(v)
+        raise Dead
+
+    ended: State | None = st
+    try:
+        consume(it, ref, fr, st, node, step)
+    except Dead:
+        ended = None
+    it.count("generators left in the middle")
+    for state in stops:
+        state.write(ref.oid).items = None  # what is left of it is not known
+    if ended is not None:
+        if default is None:
+            it.may_throw("StopIteration", ended, node, fr)
+        else:
+            stops.append(ended.fork())
+            values.append(default)
+    if not stops:
+        raise Dead
+    st.become(merge(stops).fork())
+    result = values[0]
+    for v in values[1:]:
+        result = join(result, v)
+    return result
 
 
 _ = (UNBOUND, Ref)

@@ -7,10 +7,10 @@ nothing and a merge looks only at what the two sides changed since they parted. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp.values import UNBOUND, Unknown, Value, join
+from flowcheck.interp.values import UNBOUND, Unknown, Value, join, union_of
 
 if TYPE_CHECKING:
     from flowcheck.interp.trails import Site
@@ -54,6 +54,19 @@ class Obj:
         self.elements: Value | None = None  # what a container of unknown contents may hold, if that much is known
         self.exact = True
         self.tag: Any = None
+
+    def open(self, more: Iterable[Value]) -> None:
+        """From here on the container may hold any number of the values that it holds or is given."""
+        known: list[Value]
+        if self.items is None:
+            known = [self.elements if self.elements is not None else Unknown("an element")]
+        elif self.kind == "dict":
+            known = [v for _, v in self.items.values()]
+        else:
+            known = list(self.items)
+        known.extend(more)
+        self.items = None
+        self.elements = union_of(known) if known else None
 
     def copy(self) -> Obj:
         new = Obj.__new__(Obj)

@@ -118,7 +118,7 @@ def global_value(it: Interpreter, module: Module, name: str, st: State) -> Value
     obj = st.get(it.module_oid(module))
     assert obj is not None
     if obj is not it.base.objects[it.module_oid(module)] and name in obj.attrs:  # written through ``global`` on this path
-        return obj.attrs[name]
+        return force(it, module, name, obj.attrs[name])
     writers = module.global_writers(name)
     if writers:
         return _written_global(it, module, name, writers, st)

@@ -684,9 +684,17 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
             return None
         if obj.cls is None or obj.kind in ("list", "dict", "set"):
             if obj.items is None:
+                if obj.kind == "iterator" and obj.tag is not None:
+                    from flowcheck.interp import functions
+
+                    if isinstance(obj.tag, functions.Lazy):
+                        return functions.drain(it, v, fr, st, e)
                 return None
             if obj.kind == "dict":
                 return [k for k, _ in obj.items.values()]
+            if obj.kind == "iterator" and not obj.exact:
+                st.write(v.oid).open(())
+                return None
             if obj.kind == "set" and len(obj.items) > 1:
                 return None  # the order of a set is not known
             if obj.kind == "iterator":
@@ -714,10 +722,6 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
             if isinstance(method, FuncV):
                 return iterate(it, calls.call(it, BoundV(method, v), [], {}, st, e, fr), fr, st, e)
         return None
-    if isinstance(v, GeneratorV):
-        from flowcheck.interp import functions
-
-        return functions.run_generator(it, v, fr, st, e)
     if isinstance(v, Unknown):
         it.may_raise(st, e, fr)
     return None

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import attributes, calls, classes, functions, names, operators, refine
-from flowcheck.interp.heap import State, merge
+from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
+    UNBOUND,
     BoundV,
     BuiltinV,
     ClassV,
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLE"]
 
-MAX_LOOP_ROUNDS = 5
+MAX_LOOP_ROUNDS = 40
+MOST_SOURCES = 6
+"""A loop over one of more iterables than this is not run once for each."""
 
 
 def _expr(it: Interpreter, s: ir.ExprStmt, fr: Frame, st: State) -> None:
@@ -328,6 +331,7 @@ def _fixpoint(
     it.loop_sites = [*it.loop_sites, table]
     exits: list[State] = []
     head = st.fork()
+    newest = it.base.next
     try:
         for round_ in range(MAX_LOOP_ROUNDS):
             inside, leave = enter(head)
@@ -339,23 +343,46 @@ def _fixpoint(
             if end is None:
                 break
             merged = merge([head.fork(), end])
-            if covers(head, merged):
+            lasting = set(table.values())
+            if covers(head, merged, newest, lasting):
                 break
             if round_ >= 2:
                 widen(head, merged)
             head = merged
         else:
-            havoc(head, st)
-            inside, leave = enter(head)
-            if leave is not None:
-                exits.append(leave)
-            if inside is not None:
-                end = _round(it, body, fr, inside, breaks, done)
-                if end is not None:
-                    exits.append(end)
+            it.count("loops without a fixed point")
+            it.may_raise(head, None, None)
     finally:
         it.loop_sites = it.loop_sites[:-1]
     return _after_loop(it, orelse, fr, merge(exits) if exits else None, breaks, done)
+
+
+def stabilise(it: Interpreter, st: State, step: Callable[[State], None]) -> None:
+    """Makes ``st`` stand for any number of rounds of ``step``, none included; a round that raises Dead does not end."""
+    from flowcheck.interp.engine import Dead
+
+    it.count("loops")
+    table: dict[Any, int] = {}
+    pushed = it.loop_sites
+    it.loop_sites = [*pushed, table]
+    head = st.fork()
+    newest = it.base.next
+    try:
+        for round_ in range(MAX_LOOP_ROUNDS):
+            inside = head.fork()
+            try:
+                step(inside)
+            except Dead:
+                break
+            merged = merge([head.fork(), inside])
+            if covers(head, merged, newest, set(table.values())):
+                break
+            if round_ >= 2:
+                widen(head, merged)
+            head = merged
+    finally:
+        it.loop_sites = pushed
+    st.become(head)
 
 
 def _changed(head: State, merged: State) -> list[int]:
@@ -375,67 +402,102 @@ def _changed(head: State, merged: State) -> list[int]:
     return out
 
 
-def covers(head: State, merged: State) -> bool:
-    """Whether ``head`` already stands for everything that ``merged`` does (``merged`` is above ``head``)."""
+def covers(head: State, merged: State, newest: int, lasting: set[int]) -> bool:
+    """Whether ``head`` already stands for everything that ``merged`` does (``merged`` is above ``head``).
+
+    Objects above ``newest`` were made inside the loop; those that are not ``lasting`` belong to one round, and nothing
+    in ``head`` names them but as unknown.
+    """
+
+    def within(a: Value, b: Value) -> bool:
+        if a is b or a == b:
+            return True
+        mine = alternatives(a)
+        anything = any(
+            isinstance(x, Unknown) and x.key is None and x.truth is None and not x.not_none for x in mine
+        )
+        return all(y in mine or (anything and y is not UNBOUND and passing(y)) for y in alternatives(b))
+
+    def passing(y: Value) -> bool:
+        if isinstance(y, Ref):
+            return y.oid > newest and y.oid not in lasting
+        return all(map(passing, y.items)) if isinstance(y, TupleV) else True
+
     for oid in _changed(head, merged):
         a, b = head.get(oid), merged.get(oid)
         if a is None or b is None:
-            if a is None and b is not None:
+            continue  # made in this round: what was there before does not lead to it, or its value differs too
+        if a.exact != b.exact:
+            return False
+        if any(
+            not within(a.attrs.get(name, UNBOUND), v) for name, v in b.attrs.items() if name[0] != "@"
+        ) or any(name not in b.attrs and name[0] != "@" for name in a.attrs):
+            return False
+        if a.items is None:
+            if a.elements is not None and (b.elements is None or not within(a.elements, b.elements)):
                 return False
-            continue
-        if a.attrs != b.attrs or a.items != b.items or a.elements != b.elements or a.exact != b.exact:
+        elif a.items != b.items:
+            return False
+        if a.tag is not b.tag and a.tag != b.tag:
             return False
     return True
 
 
 def widen(head: State, merged: State) -> None:
-    """Makes what still changes in ``merged`` unknown, so that the next round is the last."""
+    """Makes what still changes in ``merged`` unknown, so that the rounds come to an end. Objects stay named."""
     for oid in _changed(head, merged):
         a, b = head.get(oid), merged.get(oid)
-        if b is None:
-            continue
-        if a is None:
+        if a is None or b is None:
             continue
         if a.attrs != b.attrs or a.items != b.items or a.elements != b.elements:
             w = merged.write(oid)
             for name in list(w.attrs):
-                if w.attrs.get(name) != a.attrs.get(name):
+                if name[0] == "@":
+                    del w.attrs[name]
+                elif w.attrs.get(name) != a.attrs.get(name):
                     w.attrs[name] = join(w.attrs[name], Unknown("changes in a loop"))
-            if w.items is not None and w.items != a.items:
-                w.items = None
-                w.elements = None
-            elif w.elements != a.elements:
-                w.elements = None
-
-
-def havoc(head: State, start: State) -> None:
-    """Nothing that the loop may have changed is known any more."""
-    for oid in _changed(start, head):
-        obj = head.get(oid)
-        before = start.get(oid)
-        if obj is None or obj.kind in ("class", "module"):
-            continue
-        w = head.write(oid)
-        for name in list(w.attrs):
-            if before is None or w.attrs.get(name) != before.attrs.get(name):
-                w.attrs[name] = Unknown("changes in a loop")
-        if before is None or w.items != before.items:
-            w.items = None
-            w.elements = None
+            if w.items != a.items:
+                w.open(())
+            if w.items is None and (w.elements != a.elements or a.items is not None) and w.elements is not None:
+                w.elements = join(w.elements, Unknown("changes in a loop"))
 
 
 def _for(it: Interpreter, s: ir.For, fr: Frame, st: State) -> list[Outcome]:
     from flowcheck.interp.engine import Dead
 
     source = it.eval(s.iter, fr, st)
-    items = operators.iterate(it, source, fr, st, s)
+    options = alternatives(source)
+    if len(options) == 1 or len(options) > MOST_SOURCES:
+        return _loop_over(it, s, source, fr, st)
+    out: list[Outcome] = []
+    for x in options:
+        try:
+            out.extend(_loop_over(it, s, x, fr, st.fork()))
+        except Dead:
+            continue
+    return _merge_normal(out)
+
+
+def _loop_over(it: Interpreter, s: ir.For, source: Value, fr: Frame, st: State) -> list[Outcome]:
+    from flowcheck.interp.engine import Dead
+
     done: list[Outcome] = []
     breaks: list[State] = []
+    obj = st.get(source.oid) if isinstance(source, Ref) else None
+    if obj is not None and obj.kind == "iterator" and isinstance(obj.tag, functions.Lazy):
+        assert isinstance(source, Ref)
+        return _loop_lazily(it, s, source, fr, st)
+    if obj is not None and obj.cls is None and obj.kind in ("list", "iterator") and obj.items is not None and obj.exact:
+        assert isinstance(source, Ref)
+        return _loop_live(it, s, source, fr, st)
+    items = operators.iterate(it, source, fr, st, s)
     if items is not None and len(items) <= it.config.max_unroll:
+        size = len(items)
         current: State | None = st
         for x in items:
             assert current is not None
             try:
+                _same_size(it, source, size, current, s, fr)
                 names.assign(it, s.target, x, fr, current)
             except Dead:
                 current = None
@@ -443,9 +505,43 @@ def _for(it: Interpreter, s: ir.For, fr: Frame, st: State) -> list[Outcome]:
             current = _round(it, s.body, fr, current, breaks, done)
             if current is None:
                 break
+        if current is not None:
+            try:
+                _same_size(it, source, size, current, s, fr)
+            except Dead:
+                current = None
         return _after_loop(it, s.orelse, fr, current, breaks, done)
+    return _loop_unknown(it, s, source, fr, st, breaks, done)
+
+
+def _same_size(it: Interpreter, source: Value, size: int, st: State, s: ir.For, fr: Frame) -> None:
+    """A dict or set that changes its size while it is looped over raises."""
+    obj = st.get(source.oid) if isinstance(source, Ref) else None
+    if obj is not None and obj.kind in ("dict", "set"):
+        if obj.items is None:
+            it.may_throw("RuntimeError", st, s, fr, certain=False)
+        elif len(obj.items) != size:
+            it.throw("RuntimeError", st, s, fr)
+
+
+def _loop_unknown(
+    it: Interpreter, s: ir.For, source: Value, fr: Frame, st: State, breaks: list[State], done: list[Outcome]
+) -> list[Outcome]:
+    from flowcheck.interp.engine import Dead
+
+    start: dict[int, Obj | None] = {}
+    for x in alternatives(source):
+        if isinstance(x, Ref):
+            obj = st.get(x.oid)
+            if obj is not None and obj.kind == "iterator" and obj.items is not None:
+                st.write(x.oid).open(())
+            if obj is not None and obj.cls is None and obj.kind in ("dict", "set"):
+                start[x.oid] = obj
 
     def enter(state: State) -> tuple[State | None, State | None]:
+        for oid, obj in start.items():
+            if state.get(oid) is not obj:
+                it.may_throw("RuntimeError", state, s, fr, certain=False)
         body = state.fork()
         try:
             names.assign(it, s.target, operators.element(it, source, body), fr, body)
@@ -454,6 +550,93 @@ def _for(it: Interpreter, s: ir.For, fr: Frame, st: State) -> list[Outcome]:
         return body, state.fork()
 
     return _fixpoint(it, s.body, s.orelse, fr, st, enter, breaks, done)
+
+
+def _loop_live(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) -> list[Outcome]:
+    """A list or iterator that the body may change while it is looped over."""
+    from flowcheck.interp.engine import Dead
+
+    done: list[Outcome] = []
+    breaks: list[State] = []
+    current: State | None = st
+    for i in range(it.config.max_unroll + 1):
+        assert current is not None
+        obj = current.obj(source.oid)
+        if obj.items is None or i == it.config.max_unroll or not obj.exact:
+            return _loop_unknown(it, s, source, fr, current, breaks, done)
+        if obj.kind == "iterator":
+            if not obj.items:
+                break
+            x = current.write(source.oid).items.pop(0)
+        else:
+            if i >= len(obj.items):
+                break
+            x = obj.items[i]
+        try:
+            names.assign(it, s.target, x, fr, current)
+        except Dead:
+            current = None
+            break
+        current = _round(it, s.body, fr, current, breaks, done)
+        if current is None:
+            break
+    return _after_loop(it, s.orelse, fr, current, breaks, done)
+
+
+def _loop_lazily(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) -> list[Outcome]:
+    """A generator: the body runs inside each ``yield``; leaving the loop closes the generator there."""
+    from flowcheck.interp.engine import Dead, Raised
+
+    left: dict[int, tuple[str, Value | None]] = {}
+    outside = it.handlers[-1]
+
+    def body(yielded: Value, state: State) -> Value:
+        it.handlers.append([])
+        try:
+            names.assign(it, s.target, yielded, fr, state)
+            outcomes = it.exec_block(s.body, fr, state)
+        except Dead:
+            outcomes = []
+        finally:
+            raised = it.handlers.pop()
+            outside.extend(raised)  # what the body raises is not raised inside the generator
+        normal = [o[1] for o in outcomes if o[0] in "nc"]
+        for kind, ended, value in outcomes:
+            if kind in "br":
+                marker = Unknown("a generator is closed", key=("closed", len(left)))
+                left[id(marker)] = (kind, value)
+                markers.append(marker)
+                it.handlers[-1].append(Raised(ended.fork(), "GeneratorExit", None, marker, None))
+        if not normal:
+            raise Dead
+        merged = merge(normal)
+        if merged is not state:
+            state.become(merged)
+        return NONE
+
+    markers: list[Value] = []
+    it.handlers.append([])
+    ended: State | None = st
+    try:
+        functions.consume(it, source, fr, st, s, body)
+    except Dead:
+        ended = None
+    finally:
+        mine = it.handlers.pop()
+    done: list[Outcome] = []
+    breaks: list[State] = []
+    for r in mine:
+        found = left.get(id(r.value))
+        if found is None:
+            it.handlers[-1].append(r)
+            if r.name in ("?", "GeneratorExit"):  # raised again on the way: it may have been any of them
+                breaks.extend(r.state.fork() for kind, _ in left.values() if kind == "b")
+                done.extend(("r", r.state.fork(), v) for kind, v in left.values() if kind == "r")
+        elif found[0] == "b":
+            breaks.append(r.state)
+        else:
+            done.append(("r", r.state, found[1]))
+    return _after_loop(it, s.orelse, fr, ended, breaks, done)
 
 
 # ---------------------------------------------------------------------------------------------------------- exceptions

@@ -1,0 +1,109 @@
+"""What a walk may leave out: calls that cannot touch what is tracked, and the statements that only feed them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable
+
+from flowcheck.flow.vocabulary import Vocabulary
+from flowcheck.interp import functions
+from flowcheck.interp.engine import Interpreter
+from flowcheck.interp.values import FuncV
+from flowcheck.program.effects import Effects
+from flowcheck.program.slicing import Criterion, slice_body, sub_expressions
+from flowcheck.source import Tree
+from flowcheck.syntax import ir
+
+__all__ = ["Relevance", "effects_of"]
+
+BUILTINS = frozenset(dir(builtins))
+DYNAMIC = frozenset({"setattr", "exec", "eval", "delattr"})
+KEPT_WHOLE = frozenset({"__init__", "__post_init__", "__new__", "__setattr__", "__getattr__", "__exit__", "__enter__"})
+
+
+def effects_of(tree: Tree, words: Vocabulary) -> Effects:
+    """The closure over the tree of what may touch a mode, a phase or a forward."""
+    mode, phase = words.mode.attribute, words.phase.attribute
+    seeds = [
+        rf"\b{mode}\b",
+        rf"\b{phase}\s*=[^=]",
+        rf"\.(?:{phase}|{words.phase.speculative_input})\s*(?::[^=\n]+)?=[^=]",
+        *words.relevance.seeds,
+    ]
+    return Effects(tree, "|".join(seeds).encode(), words.relevance.beyond.encode(), words.relevance.common_methods)
+
+
+class Relevance:
+    """Slices, cached by definition: they do not depend on the run."""
+
+    def __init__(self, effects: Effects, words: Vocabulary, tracked: Iterable[str]) -> None:
+        self.effects = effects
+        self.tracked = frozenset(tracked)
+        self.always = frozenset(words.graph.replay_methods) | frozenset(words.target.forward_methods)
+        self._slices: dict[tuple[int, bool, bool], tuple[object, tuple[ir.Stmt, ...]]] = {}
+
+    def function(self, f: FuncV) -> bool:
+        """Whether entering ``f`` may matter."""
+        if not isinstance(f.node, ir.FunctionDef) or f.node.body is not None:
+            return True
+        return self.effects.relevant(f.module.path, f.node.line)
+
+    def body(self, it: Interpreter, f: FuncV, effect_only: bool, eager: bool) -> tuple[ir.Stmt, ...] | None:
+        """The slice of a function's body to run; None for all of it."""
+        node = f.node
+        assert isinstance(node, ir.FunctionDef)
+        constructing = eager and node.name == "__init__"
+        if node.name in KEPT_WHOLE and not constructing:
+            return None
+        key = (id(node), effect_only, constructing)
+        found = self._slices.get(key)
+        if found is not None and found[0] is node:
+            return found[1]
+        whole = functions.body_of(it, f)
+        if len(whole) < 3 and not any(isinstance(s, (ir.With, ir.If, ir.For, ir.While, ir.Try)) for s in whole):
+            result = whole
+        else:
+            params = frozenset(p.name for p in node.params.items)
+            local = functions.local_names(it, f)
+            criterion = Criterion(
+                statement=self._stores_tracked,
+                call=lambda c: self._call(c, local),
+                wants_value=not effect_only,
+                keep_stores=not constructing,
+                mentions=self._mentions_tracked,
+            )
+            result = slice_body(whole, criterion, params)
+        self._slices[key] = (node, result)
+        return result
+
+    def _stores_tracked(self, s: ir.Stmt) -> bool:
+        targets: tuple[ir.Expr, ...] = ()
+        if isinstance(s, ir.Assign):
+            targets = s.targets
+        elif isinstance(s, (ir.AnnAssign, ir.AugAssign)):
+            targets = (s.target,)
+        elif isinstance(s, ir.Delete):
+            targets = s.targets
+        for t in targets:
+            for x in t.items if isinstance(t, (ir.TupleExpr, ir.ListExpr)) else (t,):
+                if isinstance(x, ir.Attribute) and x.attr in self.tracked:
+                    return True
+        return False
+
+    def _mentions_tracked(self, node: ir.Node) -> bool:
+        return any(isinstance(x, ir.Attribute) and x.attr in self.tracked for x in sub_expressions(node))
+
+    def _call(self, c: ir.Call, local: frozenset[str]) -> bool:
+        f = c.func
+        if isinstance(f, ir.Name):
+            if f.id in local or f.id in DYNAMIC:
+                return True
+            return f.id in self.effects.relevant_names
+        if isinstance(f, ir.Attribute):
+            if f.attr in self.effects.relevant_names or f.attr in self.always:
+                return True
+            if f.attr in self.effects.all_names:
+                return False
+            # A method that the tree defines nowhere: a callable kept in an attribute, if it is given a local at all.
+            return isinstance(f.value, ir.Name) and f.value.id in ("self", "cls") and bool(c.args)
+        return not isinstance(f, ir.Const)
