@@ -12,6 +12,7 @@ __all__ = ["with_deep_stack"]
 _STACK_BYTES = 256 * 1024 * 1024  # reserved, not used: pages are only taken when touched
 _RECURSION_LIMIT = 60_000
 _lock = threading.Lock()
+_here = threading.local()
 
 T = TypeVar("T")
 
@@ -21,10 +22,13 @@ def with_deep_stack(function: Callable[[], T]) -> T:
 
     Raises RecursionError where the thread's room is not enough or cannot be had.
     """
+    if getattr(_here, "deep", False):
+        return function()
     outcome: list[T] = []
     failure: list[BaseException] = []
 
     def work() -> None:
+        _here.deep = True
         try:
             outcome.append(function())
         except BaseException as error:  # noqa: BLE001 - raised again where the caller waits

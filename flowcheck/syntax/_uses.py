@@ -27,6 +27,7 @@ _TARGET_KEYWORDS = ("for", "as", "in", "async")
 _KEYWORD = re.compile(
     r"\b(?:and|assert|await|del|elif|else|from|if|import|in|is|lambda|not|or|raise|return|while|yield)\b"
 )
+_COMPOUND = re.compile(r"\s*(?:async|case|class|def|elif|else|except|finally|for|if|try|while|with)\b")
 _LOOP = re.compile(r"\bfor(?:\s[\w.,\s\[\]()*]*)?$")
 _ALIAS = re.compile(r"\bas(?:\s[\w.,\s]*)?$")
 _SETATTR = re.compile(r"setattr(?:__)?\s*\(")
@@ -60,7 +61,7 @@ def attribute_stores(text: str, masked: str, attribute: str) -> Iterator[TextUse
 
 
 def keyword_uses(text: str, masked: str, name: str) -> Iterator[TextUse]:
-    """Every ``name=`` among the arguments of a call, with the callee's text; kind "keyword"."""
+    """Every ``name=`` among the arguments of a call, but for f-strings; with the callee's text; kind "keyword"."""
     for match in _named(name)[2].finditer(masked):
         before = _skip_back(masked, match.start(), _BLANKS)
         if masked[before - 1 : before] not in ("(", ","):
@@ -79,13 +80,18 @@ def _store_kind(masked: str, start: int, end: int) -> str:
     line = masked.rfind("\n", 0, start) + 1
     prefix = masked[line:start]
     if assigned is not None:
-        if prefix.rstrip()[-1:] in (",", "*"):
+        before = prefix.rstrip()[-1:]
+        if before in (",", "*"):
             return "unpack"
+        # ``x: torch.dtype = y`` binds ``x``; so does a parameter. After ``if c:`` the colon is another one.
+        compound = before == ":" and _COMPOUND.match(prefix) is not None and _open_bracket(masked, start, 4_000) < 0
+        if before not in ("", ";", "=", "\\") and not compound:
+            return ""
         return "augment" if assigned["augmented"] else "assign"
     if _ANNOTATED.match(masked, end) is not None and not prefix.strip():
         # In a display of several lines it is a key; there the line before ends with a comma or a bracket.
-        before = _skip_back(masked, line, _BLANKS)
-        return "" if masked[before - 1 : before] in ("{", ",", "(", "[") else "annotate"
+        above = _skip_back(masked, line, _BLANKS)
+        return "" if masked[above - 1 : above] in ("{", ",", "(", "[") else "annotate"
     after = _AFTER_TARGET.match(masked, end)
     if after is None:
         return ""

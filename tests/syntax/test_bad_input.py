@@ -71,6 +71,14 @@ def test_what_is_merely_deep_is_parsed_with_positions(statement: str) -> None:
     assert sys.getrecursionlimit() == limit
 
 
+def test_a_deep_module_may_hold_a_deep_generator() -> None:
+    deep = " + ".join(["1"] * 600)
+    module = module_of(f"x = {deep}\ndef f():\n    yield {deep}\n")
+    f = module.body[1]
+    assert isinstance(f, ir.FunctionDef)
+    assert f.is_generator
+
+
 def test_long_flat_displays_are_not_deep() -> None:
     store = store_with("y = [" + "-1.5, x.y(2), 'a', " * 2000 + "]")
     assert not isinstance(functions(store.module("m.py"))["f"][1], ir.Opaque)

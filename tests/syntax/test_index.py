@@ -91,10 +91,15 @@ STORES = [
     ("object.__setattr__(x, 'a', 1)", "x", "setattr"),
     ("x . a = 1", "x", "assign"),
     ("x \\\n  .a = 1", "x", "assign"),
+    ("if y: x.a = 1", "x", "assign"),
+    ("if y: z = 1; x.a = 1", "x", "assign"),
+    ("else_ = [\n]; x.a = 1", "x", "assign"),
     ("(x).a = 1", "(x)", "assign"),
     ("'é'; x.a = 1", "x", "assign"),
 ]
 READS = [
+    "y: x.a = 1", "y: z | x.a = 1", "def g(y: x.a = 1): pass", "def g(\n    y: x.a = 1,\n    *z: x.a\n): pass",
+    "y: z[x.a] = 1",
     "y = x.a",
     "x.a == 1", "x.a <= 1", "f(x.a, b=1)", "f(\n    x.a,\n    b=1,\n)", "x.a[0] = 1", "x.a.b = 1", "x.ab = 1",
     "y[x.a] = 1", "y[x.a, 0] = 1", "if x.a: y = 1", "{\n    x.a: 1,\n    y: 2}", "for i in x.a: pass", "# x.a = 1",
