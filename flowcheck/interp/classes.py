@@ -372,20 +372,21 @@ def _initialise(
     fr: Frame,
     open_: bool,
 ) -> None:
-    from flowcheck.interp import calls
+    from flowcheck.interp import attributes, calls
 
     init = class_attr(it, c, "__init__", st)
     record = next((b for b in c.mro if b.is_record or b.own_init), None)
     if record is not None and not record.own_init and c.is_record:
         values = _record_values(it, c, args, keywords, st, node, fr, open_)
-        st.write(ref.oid).attrs.update(values)
+        for field, v in values.items():
+            attributes.store(it, ref, field, v, st)
         post = class_attr(it, c, "__post_init__", st)
         if isinstance(post, FuncV):
             calls.call(it, BoundV(post, ref), [], {}, st, node, fr)
     elif isinstance(init, FuncV):
         calls.call(it, BoundV(init, ref), list(args), keywords, st, node, fr, open_=open_)
     elif is_exception(c):
-        st.write(ref.oid).attrs["args"] = Unknown("the arguments of an exception")
+        attributes.store(it, ref, "args", Unknown("the arguments of an exception"), st)
     elif (args or keywords) and not c.opaque_base and not _foreign_init(c):
         it.throw("TypeError", st, node, fr)
 

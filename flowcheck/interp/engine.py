@@ -257,6 +257,7 @@ class Interpreter:
     # ---------------------------------------------------------------------------------------------------- heap
     def alloc(self, state: State, obj: Obj, site: Site | None = None) -> Ref:
         """A new object; inside a loop of unknown length, the object of that site (which then stands for several)."""
+        valued = obj.kind in ("list", "dict", "set") or (obj.cls is not None and self.custom_eq(obj.cls))
         if self.loop_sites and site is not None and not isinstance(state, BaseState):
             table = self.loop_sites[-1]
             key = (site.module.name, id(site.owner), site.nid, self.depth)
@@ -271,20 +272,24 @@ class Interpreter:
             obj.exact = False
             oid = state.new(obj)
             table[key] = oid
+            self.base.keyless.add(oid)
             return Ref(oid)
-        return Ref(state.new(obj))
+        oid = state.new(obj)
+        if valued:
+            self.base.keyless.add(oid)
+        return Ref(oid)
 
     def new_list(self, state: State, items: list[Value] | None, site: Site | None = None, kind: str = "list") -> Ref:
         if kind == "set" and items is not None:
-            unique: list[Value] = []
+            unique: dict[Hashable, Value] = {}
             for item in items:
-                if self.key(item) is None:
+                key = self.key(item)
+                if key is None:
                     obj = Obj("set", site=site)
                     obj.elements = union_of(items)
                     return self.alloc(state, obj, site)
-                if item not in unique:
-                    unique.append(item)
-            items = unique
+                unique.setdefault(key, item)
+            items = list(unique.values())
         return self.alloc(state, Obj(kind, items=items, site=site), site)
 
     def new_dict(self, state: State, items: dict[Hashable, tuple[Value, Value]] | None, site: Site | None = None) -> Ref:
@@ -297,12 +302,16 @@ class Interpreter:
                 hash(v.value)
             except TypeError:
                 return None
+            if v.value != v.value:
+                return None
             return ("k", v.value)  # True == 1 == 1.0 in Python's dicts, and here
         if isinstance(v, Member):
             if v.cls.enum_kind in ("IntEnum", "IntFlag", "StrEnum") and isinstance(v.value, Known):
                 return ("k", v.value.value)
             return ("m", id(v.cls), v.name)
         if isinstance(v, Ref):
+            if v.oid in self.base.keyless:
+                return None
             obj = self.base_state.get(v.oid)
             if obj is not None and obj.cls is not None and self.custom_eq(obj.cls):
                 return None

@@ -117,15 +117,15 @@ def _replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
         copy = obj.copy()
         copy.site = site
         copy.exact = True
-        if copy.kind == "skeleton":
+        if copy.kind == "skeleton" or copy.kind == "iterator":
             return None
-        ref = it.alloc(st, copy, site)
-        if obj.kind == "free" and not kw:
-            st.write(ref.oid).tag = obj.tag
+        if obj.cls is not None and not kw and classes.class_attr(it, obj.cls, "__copy__", st) is not None:
+            return None
         for name, v in kw.items():
             if name in it.config.tracked:
                 v = it.at(v, site, f"replace({name}=…)")
-            st.write(ref.oid).attrs[name] = v
+            copy.attrs[name] = v
+        ref = it.alloc(st, copy, site)
         if kw and obj.cls is not None:
             post = classes.class_attr(it, obj.cls, "__post_init__", st)
             if isinstance(post, FuncV):
@@ -149,6 +149,10 @@ def deep_copy(it: Interpreter, v: Value, st: State, seen: dict[int, Ref]) -> Val
         obj = st.get(v.oid)
         if obj is None or obj.kind in ("skeleton", "free", "env", "class", "module"):
             return v
+        if obj.kind == "iterator":
+            return Unknown("a copy of an iterator")
+        if obj.cls is not None and classes.class_attr(it, obj.cls, "__deepcopy__", st) is not None:
+            return Unknown("what __deepcopy__ gives")
         copy = obj.copy()
         ref = it.alloc(st, copy)
         seen[v.oid] = ref
@@ -159,6 +163,8 @@ def deep_copy(it: Interpreter, v: Value, st: State, seen: dict[int, Ref]) -> Val
                 w.items = {k: (p[0], deep_copy(it, p[1], st, seen)) for k, p in obj.items.items()}
             else:
                 w.items = [deep_copy(it, x, st, seen) for x in obj.items]
+        elif obj.elements is not None:
+            w.elements = deep_copy(it, obj.elements, st, seen)
         return ref
     if len(alternatives(v)) > 1:
         return union_of([deep_copy(it, x, st, seen) for x in alternatives(v)])

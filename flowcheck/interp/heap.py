@@ -91,13 +91,14 @@ class Base:
     it. ``epoch`` numbers the writes that are no locals of one activation (see :attr:`State.epoch`).
     """
 
-    __slots__ = ("epoch", "lowest", "next", "objects")
+    __slots__ = ("epoch", "keyless", "lowest", "next", "objects")
 
     def __init__(self) -> None:
         self.objects: dict[int, Obj] = {}
         self.next = 1
         self.lowest = NEVER
         self.epoch = 0
+        self.keyless: set[int] = set()  # addresses whose objects are no keys that identity could tell apart
 
     def address(self) -> int:
         self.next += 1

@@ -17,12 +17,14 @@ from flowcheck.interp.values import (
     ClassV,
     ExternalV,
     FuncV,
+    GeneratorV,
     Known,
     LazyImport,
     Member,
     ModuleV,
     Ref,
     TupleV,
+    Union,
     Unknown,
     Value,
     alternatives,
@@ -138,9 +140,14 @@ def _continue(it: Interpreter, s: ir.Continue, fr: Frame, st: State) -> list[Out
 
 
 def _raise(it: Interpreter, s: ir.Raise, fr: Frame, st: State) -> None:
+    from flowcheck.interp.engine import Dead
+
     if s.exc is None:
-        current = st.obj(fr.env).attrs.get("#exception")
-        it.throw("?", st, s, fr, value=current if current is not None else NONE, certain=True)
+        current = st.obj(fr.env).attrs.get("#exception", NONE)
+        for x in alternatives(current):
+            name, cls = exception_class(it, x, st)
+            it.may_throw(name, st, s, fr, cls, x)
+        raise Dead
     assert s.exc is not None
     quiet = it.effect_statement
     it.effect_statement = None
@@ -149,10 +156,14 @@ def _raise(it: Interpreter, s: ir.Raise, fr: Frame, st: State) -> None:
     if s.cause is not None:
         it.eval(s.cause, fr, st)
     for x in alternatives(v):
-        name, cls = exception_class(it, x, st)
-        it.may_throw(name, st, s, fr, cls, x)
-    from flowcheck.interp.engine import Dead
-
+        state = st.fork()
+        if isinstance(x, (ClassV, BuiltinV)):
+            try:
+                x = calls.call(it, x, [], {}, state, s, fr)
+            except Dead:
+                continue
+        name, cls = exception_class(it, x, state)
+        it.may_throw(name, state, s, fr, cls, x)
     raise Dead
 
 
@@ -170,6 +181,8 @@ def exception_class(it: Interpreter, v: Value, st: State) -> tuple[str, ClassV |
             return obj.tag, None
     if isinstance(v, ExternalV):
         return v.name.split(".")[-1], None
+    if isinstance(v, (Known, TupleV, Member)):
+        return "TypeError", None
     return "?", None
 
 
@@ -710,6 +723,9 @@ def _try(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
     it.handlers.append([])
     if s.handlers or s.final:
         it.in_try += 1
+    want = fr.want
+    if s.final:
+        fr.want = None  # what ``finally`` returns may replace what is returned here
     try:
         outcomes = it.exec_block(s.body, fr, st)
     finally:
@@ -744,13 +760,17 @@ def _try(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
                 continue
             state = merge([r.state for r in taken]).fork()
             env = state.write(fr.env)
-            value = union_of([r.value if r.value is not NONE else Unknown("an exception") for r in taken])
+            value = union_of([_exception_of(r, state) for r in taken])
             env.attrs["#exception"] = value
             if h.name:
-                env.attrs[h.name] = value
-            done.extend(it.exec_block(h.body, fr, state))
+                names._assign_name(it, h.name, value, fr, state, None)
+            for o in it.exec_block(h.body, fr, state):
+                if h.name and o[0] != "r":
+                    names._assign_name(it, h.name, UNBOUND, fr, o[1], None)
+                done.append(o)
     finally:
         it.handlers.pop()
+        fr.want = want
         if s.final:
             it.in_try -= 1
     raised = raised + late
@@ -758,6 +778,17 @@ def _try(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
         return _finally(it, s.final, fr, done, raised)
     it.handlers[-1].extend(raised)
     return _merge_normal(done)
+
+
+def _exception_of(r: Raised, st: State) -> Value:
+    """The exception object that a handler sees."""
+    if r.value is not NONE:
+        return r.value
+    if r.name == "?" or r.cls is not None:
+        return Unknown("an exception", truth=True, not_none=True)
+    obj = Obj("exception", attrs={"args": Unknown("the arguments of an exception")})
+    obj.tag = r.name
+    return Ref(st.new(obj))
 
 
 def _merge_normal(done: list[Outcome]) -> list[Outcome]:
@@ -800,6 +831,30 @@ def _with_item(it: Interpreter, s: ir.With, i: int, fr: Frame, st: State) -> lis
         return it.exec_block(s.body, fr, st)
     item = s.items[i]
     manager = calls.evaluate_manager(it, item.value, fr, st)
+    if isinstance(manager, Union):
+        from flowcheck.interp.engine import Dead
+
+        out: list[Outcome] = []
+        for x in manager.items:
+            try:
+                out.extend(_with_manager(it, s, i, item, x, fr, st.fork()))
+            except Dead:
+                continue
+        return _merge_normal(out)
+    return _with_manager(it, s, i, item, manager, fr, st)
+
+
+def _with_manager(
+    it: Interpreter,
+    s: ir.With,
+    i: int,
+    item: ir.WithItem,
+    manager: Value | tuple[FuncV, list[Value], dict[str, Value]],
+    fr: Frame,
+    st: State,
+) -> list[Outcome]:
+    if isinstance(manager, GeneratorV):
+        manager = (manager.func, list(manager.args), manager.keywords)
     if isinstance(manager, tuple):
         return _with_generator(it, s, i, item, manager, fr, st)
     entered: Value = Unknown("what a context manager gives")
@@ -814,24 +869,37 @@ def _with_item(it: Interpreter, s: ir.With, i: int, fr: Frame, st: State) -> lis
                 entered = calls.call(it, BoundV(enter, manager), [], {}, st, item.value, fr)
             found = classes.class_attr(it, obj.cls, "__exit__", st)
             leave = BoundV(found, manager) if isinstance(found, FuncV) else None
-    if item.target is not None:
-        names.assign(it, item.target, entered, fr, st)
+            if enter is None and not obj.cls.opaque_base and obj.kind == "object":
+                it.throw("TypeError", st, s, fr)
+    elif isinstance(manager, (Known, TupleV, Member)):
+        it.throw("TypeError", st, s, fr)
     if leave is None:
+        if item.target is not None:
+            names.assign(it, item.target, entered, fr, st)
         return _with_item(it, s, i + 1, fr, st)
-    return _with_exit(it, s, i, leave, fr, st)
+    return _with_exit(it, s, i, leave, fr, st, item.target, entered)
 
 
-def _with_exit(it: Interpreter, s: ir.With, i: int, leave: Value, fr: Frame, st: State) -> list[Outcome]:
+def _with_exit(
+    it: Interpreter, s: ir.With, i: int, leave: Value, fr: Frame, st: State, target: ir.Expr | None, entered: Value
+) -> list[Outcome]:
     """The body under a manager of the tree: ``__exit__`` runs on every way out, and may swallow an exception."""
     from flowcheck.interp.engine import Dead
 
     it.handlers.append([])
     it.in_try += 1
+    want, fr.want = fr.want, None  # a return is no end before ``__exit__`` has run
+    outcomes: list[Outcome] = []
     try:
+        if target is not None:
+            names.assign(it, target, entered, fr, st)
         outcomes = _with_item(it, s, i + 1, fr, st)
+    except Dead:
+        pass
     finally:
         raised = it.handlers.pop()
         it.in_try -= 1
+        fr.want = want
     done: list[Outcome] = []
     for o in outcomes:
         try:
@@ -841,14 +909,15 @@ def _with_exit(it: Interpreter, s: ir.With, i: int, leave: Value, fr: Frame, st:
         done.append(o)
     for r in raised:
         state = r.state.fork()
-        unknown = Unknown("an exception", not_none=True, truth=True)
+        unknown = _exception_of(r, state)
         kind: Value = r.cls if r.cls is not None else BuiltinV(r.name) if hasattr(builtins, r.name) else unknown
         try:
             answer = calls.call(it, leave, [kind, unknown, Unknown("traceback", truth=True)], {}, state, s, fr)
         except Dead:
             continue
         t = operators.truth(it, answer, state, fr)
-        if t is not False and (t is True or not isinstance(answer, Unknown)):
+        opaque = isinstance(answer, Unknown) and answer.key is None  # taken not to swallow what it is told of
+        if t is not False and (t is True or not opaque):
             done.append(("n", state.fork(), None))
         if t is not True:
             r.state = state
@@ -868,32 +937,40 @@ def _with_generator(
     """``@contextmanager``: the body runs inside the ``yield``."""
     from flowcheck.interp.engine import Dead
 
-    pending: list[list[tuple[str, Value | None]]] = []
+    how = st.new(Obj("with", attrs={"how": Known("unused"), "value": NONE}))
 
     def body(yielded: Value, state: State) -> Value:
+        state.write(how).attrs["how"] = Known("raised")
         if item.target is not None:
             names.assign(it, item.target, yielded, fr, state)
-        outcomes = _with_item(it, s, i + 1, fr, state)
+        want, fr.want = fr.want, None
+        try:
+            outcomes = _with_item(it, s, i + 1, fr, state)
+        finally:
+            fr.want = want
         if not outcomes:
             raise Dead
-        pending.append([(o[0], o[2]) for o in outcomes])
+        for kind, ended, value in outcomes:
+            ended.write(how).attrs.update(how=Known(kind), value=value if value is not None else NONE)
         merged = merge([o[1] for o in outcomes])
         if merged is not state:
             state.become(merged)
         return NONE
 
     func, args, keywords = manager
-    calls.call(it, func, args, keywords, st, item.value, fr, hook=body)
-    kinds: dict[str, Value | None] = {}
-    for round_ in pending:
-        for kind, value in round_:
-            old = kinds.get(kind)
-            kinds[kind] = value if old is None else old if value is None else join(old, value)
-    if not kinds:
-        return []  # the manager swallowed nothing and never yielded: it raised
+    it.in_try += 1
+    try:
+        calls.call(it, func, args, keywords, st, item.value, fr, hook=body)
+    finally:
+        it.in_try -= 1
     out: list[Outcome] = []
-    for n, (kind, value) in enumerate(kinds.items()):
-        out.append((kind, st if n == len(kinds) - 1 else st.fork(), value))
+    left = st.obj(how).attrs
+    for x in alternatives(left["how"]):
+        kind = x.value if isinstance(x, Known) else "n"
+        if kind == "unused":
+            it.may_throw("RuntimeError", st, s, fr)
+        else:  # "raised": the function has swallowed it
+            out.append(("n" if kind == "raised" else kind, st.fork(), left["value"] if kind == "r" else None))
     return out
 
 
