@@ -68,10 +68,6 @@ def find_roles(it: Interpreter, corpus: Corpus, words: Vocabulary) -> Roles:
     algorithms = _values(it, corpus.classes_with_methods(*words.entry.algorithm_methods))
     made = [c for c in algorithms if _defines(c, words.entry.algorithm_from_name)]
     algorithm = _one(f"class with the methods {', '.join(words.entry.algorithm_methods)}", made or algorithms)
-    arguments = _one(
-        f"class with the fields {', '.join(words.entry.arguments_fields)}",
-        _values(it, corpus.classes_with_members(*words.entry.arguments_fields)),
-    )
     schedulers = [
         c
         for c in _values(it, corpus.classes_with_methods(words.entry.dispatch))
@@ -82,6 +78,10 @@ def find_roles(it: Interpreter, corpus: Corpus, words: Vocabulary) -> Roles:
             f"the tree has no class with a method {words.entry.dispatch} that builds a {words.entry.worker_attribute}"
         )
     batch = _batch_class(it, schedulers[0], words)
+    arguments = _arguments_class(it, schedulers[0], words) or _one(
+        f"class with the methods {', '.join(words.entry.arguments_methods)}",
+        _values(it, corpus.classes_with_methods(*words.entry.arguments_methods)),
+    )
     factories = [
         c
         for c in _values(it, corpus.classes_with_methods(words.metadata.factory))
@@ -111,6 +111,19 @@ def _assigns_field(c: ClassV, name: str) -> bool:
     from flowcheck.program.corpus import members_of
 
     return any(name in members_of(b.node) for b in c.mro)
+
+
+def _arguments_class(it: Interpreter, scheduler: ClassV, words: Vocabulary) -> ClassV | None:
+    """The class that annotates the server arguments where the scheduler takes them."""
+    for b in scheduler.mro:
+        for s in b.node.body:
+            if isinstance(s, ir.FunctionDef) and s.name == "__init__":
+                for p in s.params.items:
+                    if p.name == words.entry.arguments_attribute:
+                        v = annotated_class(it, b.module, p.annotation)
+                        if v is not None:
+                            return v
+    return None
 
 
 def _batch_class(it: Interpreter, scheduler: ClassV, words: Vocabulary) -> ClassV:

@@ -46,15 +46,17 @@ class EntryWords(_Table):
     algorithm_methods: tuple[str, ...]
     algorithm_from_name: str
     algorithm_attribute: str
-    arguments_fields: tuple[str, ...]
+    arguments_methods: tuple[str, ...]
     arguments_attribute: str
     algorithm_argument: str
     worker_attribute: str
+    algorithms_without_states: tuple[str, ...]
 
 
 class TargetWords(_Table):
     draft_flag: str
     model_attribute: str
+    runner_attributes: tuple[str, ...]
     forward_methods: tuple[str, ...]
     states_attribute: str
 

@@ -23,6 +23,7 @@ from flowcheck.interp.values import (
     FALSE,
     NONE,
     TRUE,
+    UNBOUND,
     BuiltinV,
     ClassV,
     FuncV,
@@ -63,7 +64,7 @@ class Forward:
     runner: ClassV | None
     site: Site
     chain: tuple[tuple[str, Site | None], ...]
-    result: int
+    consumed: bool
     refused: bool = False
 
 
@@ -107,7 +108,6 @@ class Walk:
         self._writes_mode: dict[int, bool] = {}
         self._worker_names: dict[int, str] = {}
         self._models: dict[int, Ref] = {}
-        self._results = 0
         self.roles: Roles = find_roles(self.it, self.corpus, words)
         self._build()
 
@@ -443,7 +443,7 @@ class Walk:
         if batch is None:
             return None
         obj = st.obj(runner.oid)
-        recorded = obj.attrs.get("#recorded")
+        recorded = names.drop_unbound(obj.attrs.get("#recorded", UNBOUND))
         if recorded is None:
             recorded = self._read(runner, self.words.mode.attribute, event)
         asked = self._read(batch, self.words.mode.attribute, event)
@@ -452,7 +452,15 @@ class Walk:
         return self._output(event)
 
     def _owner(self, runner: Ref, event: CallEvent) -> Value:
-        """The model runner that a graph runner serves: an object on the stack, or an attribute, that is one."""
+        """The model runner that a graph runner serves: an attribute of it, or an object on the stack, that is one."""
+        for name in self.words.target.runner_attributes:
+            held = self._read(runner, name, event)
+            if all(
+                isinstance(x, Ref) and (o := event.state.get(x.oid)) is not None and o.cls is not None
+                and self._is_runner(o.cls)
+                for x in alternatives(held)
+            ):  # fmt: skip
+                return held
         for fr in event.frame.chain():
             for x in alternatives(fr.self_) if fr.self_ is not None else ():
                 if isinstance(x, Ref):
@@ -488,19 +496,23 @@ class Walk:
         phase = self._read(batch, self.words.phase.attribute, event)
         worker = ""
         chain: list[tuple[str, Site | None]] = []
+        consumed = event.node is not self.it.effect_statement
+        inside = True
         for fr in event.frame.chain():
             if fr.func is not None:
                 chain.append((fr.func.qualname, fr.call))
             for x in alternatives(fr.self_) if fr.self_ is not None else ():
                 if isinstance(x, Ref) and x.oid in self._worker_names:
                     worker = self._worker_names[x.oid]
+                    inside = False
+            if inside and fr.discarded:
+                consumed = False
         cls = st.obj(runner.oid).cls if runner is not None else None
-        self._results += 1
         assert event.node is not None
         self.forwards.append(
             Forward(
                 self.case, kind, draft, phase, asked, reached, worker, cls, event.frame.site(event.node),
-                tuple(chain), self._results,
+                tuple(chain), consumed,
             )  # fmt: skip
         )
 

@@ -241,9 +241,10 @@ def call_function(
     ):
         body = it.config.sliced(f, node is it.effect_statement and node is not None)
     before, it.effect_statement = it.effect_statement, None
+    discarded = node is not None and node is before
     try:
         if matters:
-            return functions.run(it, f, args, keywords, st, node, fr, open_, hook, want, body)
+            return functions.run(it, f, args, keywords, st, node, fr, open_, hook, want, body, discarded)
         return _bounded(it, f, args, keywords, st, node, fr, open_, want, body)
     finally:
         it.effect_statement = before

@@ -66,7 +66,7 @@ class Frame:
     """One activation: where names are looked up, and who called."""
 
     __slots__ = (
-        "call", "cls", "env", "func", "global_names", "hook", "memo", "module", "nonlocal_names", "outer", "owner",
+        "call", "cls", "discarded", "env", "func", "global_names", "hook", "memo", "module", "nonlocal_names", "outer", "owner",
         "self_", "slice_of", "up", "want", "yields",
     )  # fmt: skip
 
@@ -97,6 +97,7 @@ class Frame:
         self.outer: Frame | None = None  # of a comprehension: the frame that it stands in
         self.yields: list[Value] | None = None
         self.memo: dict[str, Value] = {}
+        self.discarded = False  # the caller does not use what this call returns
 
     @property
     def symbol(self) -> str:

@@ -293,6 +293,7 @@ def run(
     hook: Callable[[Value, State], Value] | None,
     want: bool | None,
     body: tuple[ir.Stmt, ...] | None = None,
+    discarded: bool = False,
 ) -> Value:
     """Runs a function's body in ``st`` and gives what it returns."""
     from flowcheck.interp.engine import Dead, Frame
@@ -312,6 +313,7 @@ def run(
     inner = Frame(f, f.module, oid, owner, f.cls, self_, fr, fr.site(node) if node is not None else None)
     inner.hook = hook
     inner.want = want
+    inner.discarded = discarded
     it.count("calls")
     if isinstance(f.node, ir.FunctionDef):
         it.called[(f.module.path, f.node.line)] = f.qualname

@@ -10,6 +10,7 @@ from flowcheck.interp.heap import State
 from flowcheck.interp.values import (
     NONE,
     UNBOUND,
+    BoundV,
     BuiltinV,
     ClassV,
     ExternalV,
@@ -243,23 +244,49 @@ def assign(it: Interpreter, t: ir.Expr, v: Value, fr: Frame, st: State, source: 
     elif isinstance(t, ir.Subscript):
         c = it.eval(t.value, fr, st)
         if isinstance(t.index, ir.Slice):
-            it.eval(t.index, fr, st)
-            _store_slice(it, c, v, fr, st)
+            bounds = [it.eval(x, fr, st) if x is not None else NONE for x in (t.index.lower, t.index.upper, t.index.step)]
+            store_slice(it, c, bounds, v, fr, st, t)
         else:
             operators.put(it, c, it.eval(t.index, fr, st), v, fr, st, t)
     elif isinstance(t, ir.Star):
         assign(it, t.value, v, fr, st)
 
 
-def _store_slice(it: Interpreter, c: Value, v: Value, fr: Frame, st: State) -> None:
-    for x in alternatives(c):
-        if isinstance(x, Ref):
-            obj = st.get(x.oid)
-            if obj is not None and obj.cls is None and obj.kind == "list":
-                element = join(operators.element(it, x, st), operators.element(it, v, st))
-                obj = st.write(x.oid)
-                obj.items = None
-                obj.elements = element
+def store_slice(
+    it: Interpreter, c: Value, bounds: list[Value], v: Value | None, fr: Frame, st: State, e: ir.Node | None
+) -> None:
+    """``c[a:b:c] = v``; without ``v``, ``del c[a:b:c]``."""
+    numbers = [operators.plain(b) for b in bounds]
+    exact = all(isinstance(b, Known) and (b.value is None or isinstance(b.value, int)) for b in numbers)
+    given = operators.iterate(it, v, fr, st, e) if v is not None else []
+    targets = alternatives(c)
+    for x in targets:
+        obj = st.get(x.oid) if isinstance(x, Ref) else None
+        if obj is None or obj.cls is not None or obj.kind != "list":
+            it.may_raise(st, e, fr)
+            if obj is not None and obj.cls is not None:
+                name = "__setitem__" if v is not None else "__delitem__"
+                method = attributes.classes.class_attr(it, obj.cls, name, st)
+                if isinstance(method, FuncV):
+                    from flowcheck.interp import calls
+
+                    args = [Unknown("slice"), *([v] if v is not None else [])]
+                    calls.call(it, BoundV(method, x), args, {}, st, e, fr)
+            continue
+        assert isinstance(x, Ref)
+        obj = st.write(x.oid)
+        if exact and given is not None and obj.items is not None and obj.exact and len(targets) == 1:
+            cut = slice(*[b.value for b in numbers])  # type: ignore[attr-defined]
+            try:
+                if v is None:
+                    del obj.items[cut]
+                else:
+                    obj.items[cut] = given
+            except ValueError:
+                it.throw("ValueError", st, e, fr)
+        else:
+            it.may_raise(st, e, fr)
+            obj.open(given if given is not None else [operators.element(it, v, st)] if v is not None else [])
 
 
 def _assign_name(it: Interpreter, name: str, v: Value, fr: Frame, st: State, source: ir.Expr | None) -> None:
@@ -338,10 +365,14 @@ def _unpack(it: Interpreter, t: ir.TupleExpr | ir.ListExpr, v: Value, fr: Frame,
 
 def delete(it: Interpreter, t: ir.Expr, fr: Frame, st: State) -> None:
     if isinstance(t, ir.Name):
-        env = st.write(fr.env if t.id not in fr.global_names else it.module_oid(fr.module))
-        env.attrs[t.id] = UNBOUND
+        lookup(it, t.id, fr, st, t)
+        _assign_name(it, t.id, UNBOUND, fr, st, None)
     elif isinstance(t, ir.Subscript):
         c = it.eval(t.value, fr, st)
+        if isinstance(t.index, ir.Slice):
+            bounds = [it.eval(x, fr, st) if x is not None else NONE for x in (t.index.lower, t.index.upper, t.index.step)]
+            store_slice(it, c, bounds, None, fr, st, t)
+            return
         k = it.eval(t.index, fr, st)
         operators.delete_item(it, c, k, fr, st, t)
     elif isinstance(t, ir.Attribute):

@@ -70,41 +70,60 @@ def _augassign(it: Interpreter, s: ir.AugAssign, fr: Frame, st: State) -> None:
     t = s.target
     if isinstance(t, ir.Name):
         old = names.lookup(it, t.id, fr, st, t)
-        new = it.eval(s.value, fr, st)
-        if not _in_place(it, s.op, old, new, fr, st, s):
-            names.assign(it, t, operators.binary(it, s.op, old, new, fr, st, s), fr, st)
-        return
-    if isinstance(t, ir.Attribute):
+        names.assign(it, t, _augmented(it, s.op, old, it.eval(s.value, fr, st), fr, st, s), fr, st)
+    elif isinstance(t, ir.Attribute):
         owner = it.eval(t.value, fr, st)
         old = attributes.get(it, owner, t.attr, fr, st, t)
         new = it.eval(s.value, fr, st)
-        if not _in_place(it, s.op, old, new, fr, st, s):
-            attributes.set_(it, owner, t.attr, operators.binary(it, s.op, old, new, fr, st, s), fr, st, t)
-        return
-    if isinstance(t, ir.Subscript):
+        attributes.set_(it, owner, t.attr, _augmented(it, s.op, old, new, fr, st, s), fr, st, t)
+    elif isinstance(t, ir.Subscript):
         owner = it.eval(t.value, fr, st)
         if isinstance(t.index, ir.Slice):
-            it.eval(t.index, fr, st)
-            it.eval(s.value, fr, st)
+            bounds = [it.eval(x, fr, st) if x is not None else NONE for x in (t.index.lower, t.index.upper, t.index.step)]
+            old = operators.take_slice(it, owner, bounds, fr, st, t)
+            new = it.eval(s.value, fr, st)
+            names.store_slice(it, owner, bounds, _augmented(it, s.op, old, new, fr, st, s), fr, st, t)
             return
         key = it.eval(t.index, fr, st)
         old = operators.take(it, owner, key, fr, st, t)
         new = it.eval(s.value, fr, st)
-        if not _in_place(it, s.op, old, new, fr, st, s):
-            operators.put(it, owner, key, operators.binary(it, s.op, old, new, fr, st, s), fr, st, t)
+        operators.put(it, owner, key, _augmented(it, s.op, old, new, fr, st, s), fr, st, t)
 
 
-def _in_place(it: Interpreter, op: str, old: Value, new: Value, fr: Frame, st: State, s: ir.Node) -> bool:
-    """``list += …``, ``set |= …``, ``dict |= …`` change the object that the name and its aliases share."""
-    kinds = [st.get(x.oid) if isinstance(x, Ref) else None for x in alternatives(old)]
-    if not kinds or not all(k is not None and k.cls is None and k.kind in ("list", "set", "dict") for k in kinds):
-        return False
-    method = {("list", "+"): "extend", ("set", "|"): "update", ("dict", "|"): "update"}.get((kinds[0].kind, op))  # type: ignore[union-attr]
-    if method is None:
-        return False
-    for x in alternatives(old):
-        calls.call(it, BuiltinV("m." + method, x), [new], {}, st, s, fr)
-    return True
+IN_PLACE = {("list", "+"): "extend", ("set", "|"): "update", ("dict", "|"): "update"}
+
+
+def _augmented(it: Interpreter, op: str, old: Value, new: Value, fr: Frame, st: State, s: ir.Node) -> Value:
+    """What ``old op= new`` binds: lists, sets and dicts change in place, and so do objects that say so."""
+    if isinstance(old, Union):
+
+        def arm(x: Value) -> Callable[[State], Value]:
+            return lambda state: _augmented(it, op, x, new, fr, state, s)
+
+        return it.both(st, [(st.fork(), arm(x)) for x in old.items])
+    obj = st.get(old.oid) if isinstance(old, Ref) else None
+    if obj is not None and obj.cls is not None:
+        method = classes.class_attr(it, obj.cls, f"__i{operators.DUNDER[op]}__", st)
+        if isinstance(method, FuncV):
+            result = calls.call(it, BoundV(method, old), [new], {}, st, s, fr)
+            if not (isinstance(result, BuiltinV) and result.name == "NotImplemented"):
+                return result
+    elif obj is not None and obj.kind in ("list", "set", "dict"):
+        name = IN_PLACE.get((obj.kind, op))
+        if name is not None:
+            calls.call(it, BuiltinV("m." + name, old), [new], {}, st, s, fr)
+            return old
+        if obj.kind == "list" and op == "*" or obj.kind == "set" and op in "&-^":
+            assert isinstance(old, Ref)
+            made = operators.binary(it, op, old, new, fr, st, s)
+            source = st.get(made.oid) if isinstance(made, Ref) else None
+            target = st.write(old.oid)
+            if source is not None and source.items is not None and target.exact:
+                target.items = list(source.items)
+            else:
+                target.open([operators.element(it, made, st)])
+            return old
+    return operators.binary(it, op, old, new, fr, st, s)
 
 
 def _return(it: Interpreter, s: ir.Return, fr: Frame, st: State) -> list[Outcome]:
@@ -1032,23 +1051,46 @@ def _match(it: Interpreter, s: ir.Match, fr: Frame, st: State) -> list[Outcome]:
         arm = current.fork()
         try:
             t = patterns.matches(it, case.pattern, subject, fr, arm)
-            if t is not False and case.guard is not None:
-                g = operators.truth(it, it.eval(case.guard, fr, arm), arm, fr)
-                if g is None:
-                    refine.assume(it, case.guard, True, fr, arm)
-                t = g if t is True else (False if g is False else None)
         except Dead:
-            t = None
-        if t is False:
-            continue
-        for o in it.exec_block(case.body, fr, arm):
-            if o[0] == "n":
-                normal.append(o[1])
-            else:
-                done.append(o)
-        if t is True:
             current = None
             break
+        if t is False:
+            continue
+        missed: list[State] = [] if t else [current]
+        if case.guard is not None:
+            try:
+                v, g, pure = refine.decide(it, case.guard, fr, arm)
+            except Dead:
+                g, v, pure = False, NONE, False
+                arm = None  # type: ignore[assignment]
+            if g is not True and arm is not None:
+                other = arm.fork()
+                try:
+                    if pure and g is None:
+                        refine.assume(it, case.guard, False, fr, other)
+                    operators.learn(it, v, False, other)
+                    missed.append(other)  # names that the pattern has bound stay bound
+                except Dead:
+                    pass
+            if g is None:
+                try:
+                    if pure:
+                        refine.assume(it, case.guard, True, fr, arm)
+                    operators.learn(it, v, True, arm)
+                except Dead:
+                    g = False
+            if g is False:
+                arm = None  # type: ignore[assignment]
+        if arm is not None:
+            for o in it.exec_block(case.body, fr, arm):
+                if o[0] == "n":
+                    normal.append(o[1])
+                else:
+                    done.append(o)
+        if not missed:
+            current = None
+            break
+        current = merge(missed)
     if current is not None:
         normal.append(current)
     if normal:

@@ -1,0 +1,193 @@
+"""The question asked of a tree: which capture mode reaches the logits processor, on every path of every worker?"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+
+from flowcheck.data import rules_dir
+from flowcheck.flow import modes
+from flowcheck.flow.facts import Assumption, Facts, Flow, Open, Path, Phase, ScanStats
+from flowcheck.flow.relevance import Relevance, effects_of
+from flowcheck.flow.roles import MissingRole
+from flowcheck.flow.scenario import Scenario
+from flowcheck.flow.splits import describe_key, worker_splits
+from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
+from flowcheck.flow.walk import Walk
+from flowcheck.interp import attributes, calls
+from flowcheck.interp.engine import Budget, Dead
+from flowcheck.interp.values import NONE, Known
+from flowcheck.program.corpus import Corpus
+from flowcheck.program.modules import Program
+from flowcheck.source import Tree
+from flowcheck.syntax import SyntaxCache, SyntaxStore
+
+__all__ = ["analyse"]
+
+Progress = Callable[[str], None]
+STACK = 512 * 1024 * 1024
+DEEPEST = 60_000
+T = TypeVar("T")
+
+
+def analyse(
+    tree: Tree,
+    scenario: Scenario,
+    *,
+    vocabulary: Vocabulary | None = None,
+    cache_dir: FilePath | None = None,
+    jobs: int | None = None,
+    progress: Progress | None = None,
+) -> Facts:
+    """Walks ``tree`` under ``scenario``. A tree without the parts that the walk needs gives an open question."""
+    words = vocabulary if vocabulary is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
+    cache = SyntaxCache(cache_dir / "syntax") if cache_dir is not None else None
+    return _with_deep_stack(lambda: _analyse(tree, scenario, words, cache, progress))
+
+
+def _with_deep_stack(work: Callable[[], T]) -> T:
+    """Runs ``work`` in a thread whose stack holds the interpreter's recursion."""
+    box: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            box.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    limit = sys.getrecursionlimit()
+    size = threading.stack_size(STACK)
+    try:
+        sys.setrecursionlimit(max(limit, DEEPEST))
+        thread = threading.Thread(target=run, name="flowcheck")
+        thread.start()
+    finally:
+        threading.stack_size(size)
+    try:
+        thread.join()
+    finally:
+        sys.setrecursionlimit(limit)
+    if errors:
+        raise errors[0]
+    return box[0]
+
+
+def _analyse(
+    tree: Tree, scenario: Scenario, words: Vocabulary, cache: SyntaxCache | None, progress: Progress | None
+) -> Facts:
+    store = SyntaxStore(tree, cache)
+    program = Program(store)
+    say = progress or (lambda text: None)
+    say("indexing")
+    relevance = Relevance(
+        effects_of(tree, words),
+        words,
+        (words.mode.attribute, words.phase.attribute, words.phase.speculative_input, words.target.draft_flag),
+    )
+    corpus = Corpus(program)
+
+    def make(forced: dict[Any, Any]) -> Walk:
+        return Walk(program, scenario, words, relevance, say, forced, corpus)
+
+    settings = (("algorithm", scenario.algorithm), *((k, str(v)) for k, v in scenario.settings.items()))
+    flows: list[Flow] = []
+    opens: list[Open] = []
+    workers: list[str] = []
+    steps = runs = 0
+    try:
+        say("looking for the workers")
+        for forced in worker_splits(make):
+            walk = make(forced)
+            walk.run()
+            runs += 1
+            steps += walk.it.steps
+            condition = " and ".join(describe_key(k, v) for k, v in forced.items())
+            found = modes.flows_of(walk, condition, _assumption_ids(words))
+            if not _feeds_states(walk):
+                found = [_unconsumed(f) for f in found]
+                required: tuple[Phase, ...] = ()
+            else:
+                required = (Phase.EXTEND, Phase.VERIFY)
+            flows += found
+            opens += modes.opens_of(walk, found, required)
+            workers += [c.name for _, c in walk.worker_list if c.name not in workers]
+        if not workers:
+            opens.append(
+                Open(f"which worker runs {scenario.algorithm}", "the tree builds none for it", None, "entry")
+            )
+    except MissingRole as error:
+        opens.append(Open("where batches are dispatched", str(error), None, "entry"))
+    except Budget as error:
+        opens.append(Open("the whole walk", str(error), None, "budget"))
+    finally:
+        store.save()
+    stats = ScanStats(
+        files_indexed=relevance.effects.files,
+        definitions_indexed=relevance.effects.counts()[0],
+        definitions_parsed=store.stats.definitions_parsed,
+        bytes_parsed=store.stats.bytes_parsed,
+        steps=steps,
+        runs=runs,
+    )
+    return Facts(
+        flows=tuple(flows),
+        open=tuple(dict.fromkeys(opens)),
+        assumptions=_assumptions(words, flows),
+        workers=tuple(workers),
+        scenario=settings,
+        stats=stats,
+    )
+
+
+def _unconsumed(f: Flow) -> Flow:
+    from dataclasses import replace
+
+    return replace(f, consumed=False)
+
+
+def _feeds_states(walk: Walk) -> bool:
+    """Whether the algorithm's draft takes the target's hidden states, as the tree's own predicates say."""
+    it = walk.it
+    frame = it.module_frame(walk.roles.algorithm.module)
+    for name in walk.words.entry.algorithms_without_states:
+        with it.outside():
+            try:
+                method = attributes.get(it, walk.algorithm, name, frame, it.base_state, default=NONE)
+                if method is NONE:
+                    continue
+                v = calls.call(it, method, [], {}, it.base_state, None, frame)
+            except Dead:
+                continue
+        if isinstance(v, Known) and v.value is True:
+            return False
+    return True
+
+
+def _assumption_ids(words: Vocabulary) -> tuple[str, ...]:
+    return ("logits-processor", "no-patching", "scenario")
+
+
+def _assumptions(words: Vocabulary, flows: list[Flow]) -> tuple[Assumption, ...]:
+    users = tuple(
+        dict.fromkeys(
+            f"{f.phase.value}/{f.path.value}/{f.worker}" for f in flows if f.phase in (Phase.EXTEND, Phase.VERIFY)
+        )
+    )
+    graphs = tuple(u for u in users if Path.EAGER.value not in u.split("/"))
+    fixed = ", ".join(f"{k}={'none' if v == 'none' else str(v).lower()}" for k, v in words.scenario.arguments.items())
+    texts = [
+        (
+            "logits-processor",
+            "the model's forward hands its batch to the tree's logits processor unchanged",
+            users,
+        ),
+        ("no-patching", "nothing outside the tree replaces its functions, and no plugin registers a worker", users),
+        ("scenario", f"device {words.scenario.device}, unset environment, {fixed}", users),
+        ("graph-replay", "replaying a recorded graph computes what was recorded, on the buffers of the batch", graphs),
+    ]
+    return tuple(Assumption(i, text, used) for i, text, used in texts if used)
+

@@ -1,0 +1,231 @@
+"""From what a walk noted to facts: each target forward's phase, path and capture mode, with the chain of sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flowcheck.flow.facts import Flow, Mode, Open, Path, Phase, Place, Step
+from flowcheck.flow.vocabulary import Vocabulary
+from flowcheck.flow.walk import Forward, Walk
+from flowcheck.interp import attributes, calls
+from flowcheck.interp.engine import Dead, Raised
+from flowcheck.interp.trails import Site, Trail, links
+from flowcheck.interp.values import (
+    UNBOUND,
+    ClassV,
+    FuncV,
+    Known,
+    Member,
+    Unknown,
+    Value,
+    alternatives,
+)
+from flowcheck.syntax.ir import Span
+
+__all__ = ["Reading", "flows_of", "opens_of", "place_of"]
+
+
+def place_of(site: Site) -> Place:
+    """The exact position of a site."""
+    syntax = site.module.syntax
+    span = syntax.span(site.owner, site.nid) if syntax is not None else Span(1, 1, 1, 1)
+    return Place(site.module.path, span, site.symbol)
+
+
+def steps_of(trail: Trail | None) -> tuple[Step, ...]:
+    return tuple(Step(place_of(t.site), t.note) for t in links(trail))
+
+
+@dataclass
+class Reading:
+    """How the tree itself reads a mode: the member as which the logits processor treats it, and where that is said."""
+
+    words: Vocabulary
+    effective: dict[str, tuple[str, Step | None]]
+
+
+def read_modes(walk: Walk) -> Reading:
+    """Asks the tree's own predicates about each member of the mode enum."""
+    from flowcheck.interp.classes import class_attr, enum_members
+
+    it, words = walk.it, walk.words
+    out: dict[str, tuple[str, Step | None]] = {}
+    for member in enum_members(it, walk.roles.mode):
+        if member.name != words.mode.required:
+            out[member.name] = (member.name, None)
+            continue
+        verdict: tuple[str, Step | None] = (member.name, None)
+        for name, want in [
+            *((n, True) for n in words.mode.true_of_required),
+            *((n, False) for n in words.mode.false_of_required),
+        ]:
+            method = class_attr(it, walk.roles.mode, name, it.base_state)
+            if not isinstance(method, FuncV):
+                continue
+            answer = _ask(walk, member, name)
+            if answer is not want:
+                step = _method_step(method, f"{name}() is {answer} for {member.name}")
+                others = [m for m in words.mode.members if m != member.name]
+                verdict = (others[-1] if answer is not None else "unknown", step)
+                break
+        out[member.name] = verdict
+    return Reading(words, out)
+
+
+def _ask(walk: Walk, member: Member, name: str) -> bool | None:
+    it = walk.it
+    frame = it.module_frame(walk.roles.mode.module)
+    with it.outside():
+        try:
+            method = attributes.get(it, member, name, frame, it.base_state)
+            v = calls.call(it, method, [], {}, it.base_state, None, frame)
+        except Dead:
+            return None
+    return bool(v.value) if isinstance(v, Known) and isinstance(v.value, bool) else None
+
+
+def _method_step(f: FuncV, note: str) -> Step:
+    return Step(place_of(Site(f.module, None, f.node.nid, f.qualname)), note)
+
+
+def modes_of(v: Value, reading: Reading, read: bool) -> tuple[Mode, ...]:
+    """The alternatives of a mode. ``read``: as the logits processor takes them."""
+    out: list[Mode] = []
+    for x in alternatives(v):
+        if isinstance(x, Member):
+            name, step = reading.effective.get(x.name, (x.name, None)) if read else (x.name, None)
+            evidence = steps_of(x.trail)
+            reason = step.note if step is not None else ""
+            out.append(Mode(name, (*evidence, step) if step is not None else evidence, reason))
+        elif isinstance(x, Known) and x.value is None:
+            out.append(Mode("None", steps_of(x.trail)))
+        elif x is UNBOUND:
+            out.append(Mode("unset"))
+        elif isinstance(x, Unknown):
+            out.append(Mode("unknown", steps_of(x.trail), x.reason))
+        else:
+            out.append(Mode("unknown", (), f"{x!r} is no capture mode"))
+    unique: dict[tuple[object, ...], Mode] = {}
+    for m in out:
+        unique.setdefault((m.member, m.evidence[:1], m.reason), m)
+    return tuple(unique.values())
+
+
+def phases_of(v: Value, words: Vocabulary) -> list[Phase]:
+    out: list[Phase] = []
+    for x in alternatives(v):
+        name = x.name if isinstance(x, Member) else ""
+        if name in words.phase.verify:
+            phase = Phase.VERIFY
+        elif name in words.phase.extend:
+            phase = Phase.EXTEND
+        elif name in words.phase.idle:
+            phase = Phase.IDLE
+        else:
+            phase = Phase.OTHER
+        if phase not in out:
+            out.append(phase)
+    return out
+
+
+def path_of(f: Forward, phase: Phase, words: Vocabulary) -> Path:
+    if f.runner is None:
+        return Path.EAGER
+    text = f"{f.runner.name} {f.runner.module.path}".lower()
+    if any(w in text for w in words.graph.prefill_words) or phase is Phase.EXTEND:
+        return Path.PREFILL_GRAPH
+    return Path.DECODE_GRAPH
+
+
+def flows_of(walk: Walk, condition: str, assumptions: tuple[str, ...]) -> list[Flow]:
+    """The flows of one walk, each once."""
+    reading = read_modes(walk)
+    words = walk.words
+    found: dict[tuple[object, ...], Flow] = {}
+    for f in walk.forwards:
+        if f.kind == "record":
+            continue
+        drafts = {x.value if isinstance(x, Known) else None for x in alternatives(f.draft)}
+        if drafts == {True}:
+            continue
+        asked = modes_of(f.asked, reading, read=f.kind == "eager")
+        reached = modes_of(f.reached, reading, read=True)
+        if drafts != {False} and None in drafts:
+            reached = (*reached, Mode("unknown", (), "whether this is the target's forward"))
+        for phase in phases_of(f.phase, words):
+            flow = Flow(
+                phase=phase,
+                path=path_of(f, phase, words),
+                worker=f.worker or "(no worker)",
+                call=place_of(f.site),
+                asked=asked,
+                reached=reached,
+                condition=condition,
+                consumed=f.consumed,
+                chain=tuple(Step(place_of(s), name) for name, s in reversed(f.chain) if s is not None),
+                assumptions=assumptions,
+                replay_guard=f.refused,
+            )
+            key = (
+                flow.phase,
+                flow.path,
+                flow.worker,
+                tuple((m.member, m.evidence[:1]) for m in asked),
+                tuple((m.member, m.evidence[:1]) for m in reached),
+                flow.consumed,
+            )
+            found.setdefault(key, flow)
+    return list(found.values())
+
+
+def opens_of(walk: Walk, flows: Iterable[Flow], required: Iterable[Phase]) -> list[Open]:
+    """Questions that the walk left open: required phases without a forward, stopped cases."""
+    out: list[Open] = []
+    flows = list(flows)
+    for _, cls in walk.worker_list:
+        for phase in required:
+            if any(f.worker == cls.name and f.phase is phase and f.path is Path.EAGER for f in flows):
+                continue
+            out.append(_missing(walk, cls, phase))
+    for result in walk.results:
+        if result.stopped:
+            out.append(
+                Open(
+                    f"what a {result.case.mode} batch does",
+                    f"{result.stopped} were used up" if not result.stopped.startswith("the") else result.stopped,
+                    None,
+                    "budget",
+                )
+            )
+    for name, site in dict.fromkeys(walk.it.unknown_stores):
+        if name == walk.words.mode.attribute:
+            out.append(
+                Open(
+                    f"whether {name} is overwritten",
+                    f"{name} is stored on an object that cannot be known",
+                    place_of(site),
+                    "unknown",
+                )
+            )
+    return out
+
+
+def _missing(walk: Walk, cls: ClassV, phase: Phase) -> Open:
+    words = walk.words.phase
+    modes = words.extend if phase is Phase.EXTEND else [m for m in words.dispatched if m not in words.extend]
+    results = [r for r in walk.results if r.case.mode in modes and r.case.mode not in words.idle]
+    question = f"which mode target {phase.value} captures in {cls.name}"
+    certain: list[Raised] = []
+    if results and not any(r.returned for r in results):
+        certain = [r for result in results for r in result.raised if r.certain and r.site is not None]
+    if certain:
+        last = certain[-1]
+        assert last.site is not None
+        return Open(
+            question, f"{last.name} is raised on every path that was followed", place_of(last.site), "raises",
+            phase, Path.EAGER, cls.name,
+        )  # fmt: skip
+    return Open(
+        question, "no forward of the target was found in this phase", None, "missing", phase, Path.EAGER, cls.name
+    )
