@@ -275,7 +275,16 @@ def construct(
         return skeleton(it, c, args, keywords, st, node, fr, open_)
     if it.in_base and it.lazy_depth and not c.is_record:
         return _eager(it, c, args, keywords, st, node, fr, open_)
-    ref = it.alloc(st, Obj("object", c, site=site), site)
+    obj = Obj("object", c, site=site)
+    made = _is_made_record(c)
+    if made:  # before the address is given: what several rounds of a loop make is joined as whole objects
+        obj.attrs = _record_values(it, c, args, keywords, st, node, fr, open_)
+    ref = it.alloc(st, obj, site)
+    if made:
+        post = class_attr(it, c, "__post_init__", st)
+        if isinstance(post, FuncV):
+            calls.call(it, BoundV(post, ref), [], {}, st, node, fr)
+        return ref
     _initialise(it, c, ref, args, keywords, st, node, fr, open_)
     return ref
 
@@ -375,8 +384,7 @@ def _initialise(
     from flowcheck.interp import attributes, calls
 
     init = class_attr(it, c, "__init__", st)
-    record = next((b for b in c.mro if b.is_record or b.own_init), None)
-    if record is not None and not record.own_init and c.is_record:
+    if _is_made_record(c):
         values = _record_values(it, c, args, keywords, st, node, fr, open_)
         for field, v in values.items():
             attributes.store(it, ref, field, v, st)
@@ -389,6 +397,12 @@ def _initialise(
         attributes.store(it, ref, "args", Unknown("the arguments of an exception"), st)
     elif (args or keywords) and not c.opaque_base and not _foreign_init(c):
         it.throw("TypeError", st, node, fr)
+
+
+def _is_made_record(c: ClassV) -> bool:
+    """Whether instances are made by the generated constructor of a record."""
+    record = next((b for b in c.mro if b.is_record or b.own_init), None)
+    return record is not None and not record.own_init and c.is_record
 
 
 def _foreign_init(c: ClassV) -> bool:
