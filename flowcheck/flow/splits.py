@@ -41,6 +41,8 @@ def worker_splits(make: Callable[[dict[Any, Any]], Walk]) -> list[dict[Any, Any]
 
 def describe_key(key: Any, value: Any) -> str:
     """A split as people say it: "disable_overlap_schedule is false"."""
+    while isinstance(key, tuple) and key[0] == "not" and isinstance(value, bool):
+        key, value = key[1], not value
     return f"{key_text(key)} is {str(value).lower()}"
 
 

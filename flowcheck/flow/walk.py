@@ -496,16 +496,18 @@ class Walk:
         phase = self._read(batch, self.words.phase.attribute, event)
         worker = ""
         chain: list[tuple[str, Site | None]] = []
-        consumed = event.node is not self.it.effect_statement
+        consumed = kind == "replay" or event.node is not self.it.effect_statement
+        served = {x for x in (runner,) if x is not None and kind == "replay"}
+        last = max((i for i, fr in enumerate(event.frame.chain()) if fr.self_ in served), default=-1)
         inside = True
-        for fr in event.frame.chain():
+        for i, fr in enumerate(event.frame.chain()):
             if fr.func is not None:
                 chain.append((fr.func.qualname, fr.call))
             for x in alternatives(fr.self_) if fr.self_ is not None else ():
                 if isinstance(x, Ref) and x.oid in self._worker_names:
                     worker = self._worker_names[x.oid]
                     inside = False
-            if inside and fr.discarded:
+            if inside and fr.discarded and i > last:
                 consumed = False
         cls = st.obj(runner.oid).cls if runner is not None else None
         assert event.node is not None

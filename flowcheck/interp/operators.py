@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.heap import NEVER, Obj, State, merge
 from flowcheck.interp.values import (
     FALSE,
     NONE,
@@ -68,6 +68,8 @@ def truth(it: Interpreter, v: Value, st: State, fr: Frame | None) -> bool | None
     if isinstance(v, Known):
         return bool(v.value)
     if isinstance(v, Union):
+        if any(_class_of(x, st) is not None for x in v.items):
+            return _truth_of_objects(it, v, st, fr)
         result: bool | None = None
         for i, x in enumerate(v.items):
             t = truth(it, x, st, fr)
@@ -110,12 +112,96 @@ def truth(it: Interpreter, v: Value, st: State, fr: Frame | None) -> bool | None
                     return None
             if obj.cls.opaque_base:
                 return None
+            record = record_items(it, obj)
+            if record is not None:
+                return bool(record)
             if any(e in ("list", "dict", "set", "tuple", "str", "int") for c in obj.cls.mro for e in c.external):
                 return None
         return True
     if isinstance(v, (FuncV, BoundV, ClassV, ModuleV, BuiltinV, PartialV, GeneratorV)):
         return True
     return None
+
+
+def _truth_of_objects(it: Interpreter, v: Union, st: State, fr: Frame | None) -> bool | None:
+    """Objects may run code when they are tested: each in a state of its own."""
+    answers: set[bool | None] = set()
+    lowest, it.base.lowest = it.base.lowest, NEVER
+    newest = it.base.next
+    states: list[State] = []
+    for x in v.items:
+        arm = st.fork()
+        answers.add(truth(it, x, arm, fr))
+        states.append(arm)
+    if it.base.lowest <= newest:
+        st.become(merge(states).fork())
+    it.base.lowest = min(lowest, it.base.lowest)
+    return answers.pop() if len(answers) == 1 else None
+
+
+def each(
+    it: Interpreter, options: list[tuple[Value, ...]], st: State, work: Callable[..., Value]
+) -> Value:
+    """The join of ``work(*option, state)`` over alternatives; one that raises ends its own path alone."""
+    from flowcheck.interp.engine import Dead
+
+    if any(runs_code(x, st) for option in options for x in option):
+
+        def arm(option: tuple[Value, ...]) -> Callable[[State], Value]:
+            return lambda state: work(*option, state)
+
+        return it.both(st, [(st.fork(), arm(option)) for option in options])
+    results: list[Value] = []
+    for option in options:
+        try:
+            results.append(work(*option, st))
+        except Dead:
+            continue
+    if not results:
+        raise Dead
+    return union_of(results)
+
+
+def runs_code(v: Value, st: State) -> bool:
+    """Whether an operation on ``v`` may run code of the tree, or change something."""
+    if isinstance(v, Ref):
+        obj = st.get(v.oid)
+        return obj is not None and (obj.cls is not None or obj.default is not None or obj.kind == "iterator")
+    return isinstance(v, (Member, ClassV, GeneratorV))
+
+
+def hashable(it: Interpreter, v: Value, st: State) -> bool | None:
+    """Whether ``hash(v)`` works; None when it may not."""
+    if isinstance(v, TupleV):
+        answers = [hashable(it, x, st) for x in v.items]
+        return False if False in answers else None if None in answers else True
+    if isinstance(v, (Union, Unknown)):
+        return None
+    if isinstance(v, Ref):
+        obj = st.get(v.oid)
+        if obj is None:
+            return None
+        if obj.cls is None:
+            return False if obj.kind in ("list", "dict") else None if obj.kind == "set" else True
+        from flowcheck.interp.classes import class_attr
+
+        if it.custom_eq(obj.cls):
+            frozen = obj.cls.keywords.get("frozen")
+            if class_attr(it, obj.cls, "__hash__", st) is not None:
+                return True
+            return True if isinstance(frozen, Known) and frozen.value else None
+    return True
+
+
+def need_hash(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) -> None:
+    """A key that has no hash raises."""
+    if isinstance(v, (Known, Member)):
+        return
+    answer = hashable(it, v, st)
+    if answer is False:
+        it.throw("TypeError", st, e, fr)
+    elif answer is None:
+        it.may_raise(st, e, fr)
 
 
 def _mixes_builtin(cls: ClassV) -> bool:
@@ -155,6 +241,8 @@ def key_truth(it: Interpreter, key: Any, st: State) -> bool | None:
             known = st.facts.get(("value", left), it.forced_facts.get(("value", left), UNBOUND))
             if known is not UNBOUND and isinstance(right, tuple) and right[0] == "lit":
                 try:
+                    if op == "is" and right[1] is not None:  # equal is not yet identical
+                        return None if known == right[1] else False
                     if op in ("==", "is"):
                         return bool(known == right[1])
                     if op in ORDER:
@@ -194,7 +282,15 @@ def with_truth(v: Value, want: bool) -> Value:
 # ----------------------------------------------------------------------------------------------------------- operators
 def unary(it: Interpreter, op: str, v: Value, fr: Frame, st: State, e: ir.Node) -> Value:
     if isinstance(v, Union):
-        return union_of([unary(it, op, x, fr, st, e) for x in v.items])
+        return each(it, [(x,) for x in v.items], st, lambda x, s: unary(it, op, x, fr, s, e))
+    cls = _class_of(v, st)
+    if cls is not None:
+        from flowcheck.interp import calls
+        from flowcheck.interp.classes import class_attr
+
+        method = class_attr(it, cls, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op], st)
+        if isinstance(method, FuncV):
+            return calls.call(it, BoundV(method, v), [], {}, st, e, fr)
     p = plain(v)
     if isinstance(p, Known):
         try:
@@ -229,18 +325,8 @@ def _op_key(op: str, a: Value, b: Value | None) -> Any:
 
 def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
     if isinstance(a, Union) or isinstance(b, Union):
-        from flowcheck.interp.engine import Dead
-
-        results = []
-        for x in alternatives(a):
-            for y in alternatives(b):
-                try:
-                    results.append(binary(it, op, x, y, fr, st, e))
-                except Dead:
-                    continue
-        if not results:
-            raise Dead
-        return union_of(results)
+        pairs: list[tuple[Value, ...]] = [(x, y) for x in alternatives(a) for y in alternatives(b)]
+        return each(it, pairs, st, lambda x, y, s: binary(it, op, x, y, fr, s, e))
     custom = _custom_binary(it, op, a, b, fr, st, e)
     if custom is not None:
         return custom
@@ -266,6 +352,7 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e
                         return it.new_list(st, obj.items * n.value, fr.site(e) if e is not None else None)
         for seq in (a, b):
             if _is_list(seq, st):
+                it.may_raise(st, e, fr)
                 ref = it.new_list(st, None, fr.site(e) if e is not None else None)
                 st.write(ref.oid).elements = element(it, seq, st)
                 return ref
@@ -296,6 +383,7 @@ def _scalar(it: Interpreter, op: str, x: Any, y: Any, fr: Frame, st: State, e: i
         if isinstance(n, int) and isinstance(s, (str, bytes)) and len(s) * max(n, 0) > BIGGEST:
             return Unknown("a long string")
     if op == "%" and isinstance(x, (str, bytes)):
+        it.may_raise(st, e, fr)
         return Unknown("formatted string")
     try:
         return Known(BINARY[op](x, y))
@@ -390,11 +478,15 @@ def _set_op(it: Interpreter, op: str, a: Value, b: Value, st: State) -> Value:
 def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
     """The value of ``a op b``; usually a bool, an Unknown with a key where the operands have identities."""
     if isinstance(a, Union) or isinstance(b, Union):
-        results = [compare(it, op, x, y, fr, st, e) for x in alternatives(a) for y in alternatives(b)]
-        truths = {truth(it, r, st, fr) for r in results}
-        if len(truths) == 1 and None not in truths:
-            return Known(truths.pop())
-        return Unknown("comparison")
+        pairs: list[tuple[Value, ...]] = [(x, y) for x in alternatives(a) for y in alternatives(b)]
+        if op in ("is", "is not"):
+            answers = {identical(it, x, y, st) for x, y in pairs}
+            if len(answers) == 1 and None not in answers:
+                return Known(answers.pop() is (op == "is"))
+            return Unknown("identity")
+        v = each(it, pairs, st, lambda x, y, s: compare(it, op, x, y, fr, s, e))
+        scalars = all(isinstance(x, (Known, Unknown)) for x in alternatives(v))
+        return v if isinstance(v, Known) or not scalars else Unknown("comparison")
     if op in ("is", "is not"):
         r = identical(it, a, b, st)
         if r is None:
@@ -405,6 +497,17 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
         if r is None:
             return Unknown("membership", _compare_key(it, op, a, b))
         return Known(r if op == "in" else not r)
+    if op == "!=":
+        cls = _class_of(a, st)
+        if cls is not None:
+            from flowcheck.interp import calls
+            from flowcheck.interp.classes import class_attr
+
+            method = class_attr(it, cls, "__ne__", st)
+            if isinstance(method, FuncV):
+                result = calls.call(it, BoundV(method, a), [b], {}, st, e, fr)
+                if not (isinstance(result, BuiltinV) and result.name == "NotImplemented"):
+                    return result
     if op in ("==", "!="):
         r = equal(it, a, b, fr, st, e)
         if r is None:
@@ -418,25 +521,47 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
 
             method = class_attr(it, cls, f"__{name}__", st)
             if isinstance(method, FuncV):
-                return calls.call(it, BoundV(method, subject), [other], {}, st, e, fr)
+                result = calls.call(it, BoundV(method, subject), [other], {}, st, e, fr)
+                if isinstance(result, BuiltinV) and result.name == "NotImplemented":
+                    continue
+                return result
     x, y = plain(a), plain(b)
     if isinstance(x, Known) and isinstance(y, Known):
         try:
             return Known(bool(ORDER[op](x.value, y.value)))
         except TypeError:
             it.throw("TypeError", st, e, fr)
-    if isinstance(x, TupleV) and isinstance(y, TupleV) and all(isinstance(plain(v), Known) for v in x.items + y.items):
-        try:
-            return Known(
-                bool(ORDER[op](tuple(plain(v).value for v in x.items), tuple(plain(v).value for v in y.items)))  # type: ignore[attr-defined]
-            )
-        except TypeError:
-            it.throw("TypeError", st, e, fr)
+    if isinstance(a, (Known, TupleV, Ref)) and isinstance(b, (Known, TupleV, Ref)):
+        left, right = python_value(a, st), python_value(b, st)
+        if left is not None and right is not None:
+            try:
+                return Known(bool(ORDER[op](left[0], right[0])))
+            except TypeError:
+                it.throw("TypeError", st, e, fr)
     bound = _bounded_order(op, a, b)
     if bound is not None:
         return Known(bound)
     it.may_raise(st, e, fr)
     return Unknown("ordering", _compare_key(it, op, a, b))
+
+
+def python_value(v: Value, st: State) -> tuple[Any] | None:
+    """The scalars, tuples and lists that a value is, in a tuple of one; None when it is more than that, or not known."""
+    p = plain(v)
+    if isinstance(p, Known):
+        return (p.value,)
+    items: list[Value] | None = None
+    if isinstance(v, TupleV):
+        items = list(v.items)
+    elif _is_list(v, st):
+        items = st.obj(v.oid).items  # type: ignore[attr-defined]
+    if items is None:
+        return None
+    parts = [python_value(x, st) for x in items]
+    if any(x is None for x in parts):
+        return None
+    values = [x[0] for x in parts if x is not None]
+    return (tuple(values),) if isinstance(v, TupleV) else (values,)
 
 
 def _bounded_order(op: str, a: Value, b: Value) -> bool | None:
@@ -446,14 +571,20 @@ def _bounded_order(op: str, a: Value, b: Value) -> bool | None:
 
 def _compare_key(it: Interpreter, op: str, a: Value, b: Value) -> Any:
     sides = []
+    if not isinstance(a, Unknown) and not isinstance(b, Unknown):
+        return None  # two equal literals are no one object
     for x in (a, b):
         if isinstance(x, Unknown):
             if x.key is None:
                 return None
             sides.append(x.key)
         else:
-            p = plain(x)
-            if isinstance(p, Known):
+            p = plain(x) if op not in ("is", "is not") else x
+            if isinstance(p, Known) and op in ("is", "is not") and p.value is not None:
+                if not isinstance(p.value, bool):
+                    return None
+                sides.append(("lit", ("bool", p.value)))  # True is not 1
+            elif isinstance(p, Known):
                 sides.append(("lit", p.value))
             elif isinstance(x, Member):
                 sides.append(("lit", (id(x.cls), x.name)))
@@ -516,8 +647,14 @@ def identical(it: Interpreter, a: Value, b: Value, st: State) -> bool | None:
 def equal(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None = None) -> bool | None:
     """``a == b``."""
     if isinstance(a, Union) or isinstance(b, Union):
-        rs = {equal(it, x, y, fr, st, e) for x in alternatives(a) for y in alternatives(b)}
-        return rs.pop() if len(rs) == 1 else None
+        pairs: list[tuple[Value, ...]] = [(x, y) for x in alternatives(a) for y in alternatives(b)]
+
+        def one(x: Value, y: Value, s: State) -> Value:
+            r = equal(it, x, y, fr, s, e)
+            return Unknown("equality") if r is None else Known(r)
+
+        v = each(it, pairs, st, one)
+        return bool(v.value) if isinstance(v, Known) else None
     if isinstance(a, Unknown) or isinstance(b, Unknown):
         for x, y in ((a, b), (b, a)):
             if isinstance(x, Unknown):
@@ -569,6 +706,9 @@ def equal(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.Node 
         ref = a if isinstance(a, Ref) else b
         assert isinstance(ref, Ref)
         obj = st.get(ref.oid)
+        record = record_items(it, obj) if obj is not None else None
+        if record is not None:
+            return equal(it, TupleV(record), a if ref is b else b, fr, st, e)
         return None if obj is None or (obj.cls is not None and obj.cls.opaque_base) else False
     if isinstance(a, ExternalV) and isinstance(b, ExternalV):
         return True if a.name == b.name else None
@@ -631,6 +771,9 @@ def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.No
         p = plain(a)
         if isinstance(p, Known) and isinstance(p.value, type(b.value)):
             return bool(p.value in b.value)  # type: ignore[operator]
+        if isinstance(p, (Known, TupleV)) and not (isinstance(b.value, bytes) and isinstance(p, Known)):
+            it.throw("TypeError", st, e, fr)
+        it.may_raise(st, e, fr)
         return None
     if isinstance(b, Ref):
         obj = st.get(b.oid)
@@ -641,7 +784,11 @@ def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.No
             method = class_attr(it, obj.cls, "__contains__", st)
             if isinstance(method, FuncV):
                 return truth(it, calls.call(it, BoundV(method, b), [a], {}, st, e, fr), st, fr)
-            return None
+            if record_items(it, obj) is None and class_attr(it, obj.cls, "__iter__", st) is None:
+                it.may_raise(st, e, fr)
+                return None
+        if obj is not None and obj.kind in ("dict", "set"):
+            need_hash(it, a, fr, st, e)
         if obj is not None and obj.kind == "dict" and obj.items is not None:
             key = it.key(a)
             if key is None:
@@ -670,6 +817,8 @@ def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.No
 # ----------------------------------------------------------------------------------------------------------- iteration
 def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) -> list[Value] | None:
     """The elements in order; None when they are not known one by one."""
+    if isinstance(v, Union):
+        return _iterate_union(it, v, fr, st, e)
     if isinstance(v, TupleV):
         return list(v.items)
     if isinstance(v, Known):
@@ -708,7 +857,10 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
         method = class_attr(it, obj.cls, "__iter__", st)
         if isinstance(method, FuncV):
             return iterate(it, calls.call(it, BoundV(method, v), [], {}, st, e, fr), fr, st, e)
-        return None
+        record = record_items(it, obj)
+        if record is None:
+            it.may_raise(st, e, fr)
+        return record
     if isinstance(v, ClassV):
         if v.enum_kind:
             from flowcheck.interp.classes import enum_members
@@ -725,6 +877,47 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
     if isinstance(v, Unknown):
         it.may_raise(st, e, fr)
     return None
+
+
+def record_items(it: Interpreter, obj: Obj) -> list[Value] | None:
+    """The fields of a NamedTuple, which is a tuple too."""
+    cls = obj.cls
+    if cls is None or obj.kind != "object" or not cls.is_record or "typing.NamedTuple" not in {
+        e for b in cls.mro for e in b.external
+    }:
+        return None
+    from flowcheck.interp.classes import record_fields
+
+    values = [obj.attrs.get(name, UNBOUND) for name in record_fields(it, cls)]
+    return None if any(UNBOUND in alternatives(v) for v in values) else values
+
+
+def _iterate_union(it: Interpreter, v: Union, fr: Frame, st: State, e: ir.Node | None) -> list[Value] | None:
+    from flowcheck.interp.engine import Dead
+
+    rows: list[list[Value] | None] = []
+    states: list[State] = []
+    for x in v.items:
+        arm = st.fork()
+        try:
+            row = iterate(it, x, fr, arm, e)
+        except Dead:
+            continue
+        obj = arm.get(x.oid) if isinstance(x, Ref) else None
+        if row is not None and obj is not None and obj.kind == "iterator":  # used up, but ``element`` is asked next
+            assert isinstance(x, Ref)
+            used = arm.write(x.oid)
+            used.items = None
+            used.elements = union_of(row) if row else None
+        rows.append(row)
+        states.append(arm)
+    if not states:
+        raise Dead
+    st.become(merge(states).fork())
+    first = rows[0]
+    if first is None or any(row is None or len(row) != len(first) for row in rows):
+        return None
+    return [union_of(column) for column in zip(*(row for row in rows if row is not None))]
 
 
 def element(it: Interpreter, v: Value, st: State) -> Value:
@@ -757,28 +950,9 @@ def element(it: Interpreter, v: Value, st: State) -> Value:
 # ---------------------------------------------------------------------------------------------------------- subscripts
 def take(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
     """``c[k]``."""
-    from flowcheck.interp.engine import Dead
-
-    if isinstance(c, Union):
-        results = []
-        for x in c.items:
-            try:
-                results.append(take(it, x, k, fr, st, e))
-            except Dead:
-                continue
-        if not results:
-            raise Dead
-        return union_of(results)
-    if isinstance(k, Union):
-        results = []
-        for y in k.items:
-            try:
-                results.append(take(it, c, y, fr, st, e))
-            except Dead:
-                continue
-        if not results:
-            raise Dead
-        return union_of(results)
+    if isinstance(c, Union) or isinstance(k, Union):
+        pairs: list[tuple[Value, ...]] = [(x, y) for x in alternatives(c) for y in alternatives(k)]
+        return each(it, pairs, st, lambda x, y, state: take(it, x, y, fr, state, e))
     p = plain(k)
     if isinstance(c, TupleV) or (isinstance(c, Known) and isinstance(c.value, (str, bytes))):
         items: Any = c.items if isinstance(c, TupleV) else c.value
@@ -841,6 +1015,9 @@ def _take_object(it: Interpreter, c: Ref, obj: Obj, k: Value, fr: Frame, st: Sta
     method = class_attr(it, obj.cls, "__getitem__", st)
     if isinstance(method, FuncV):
         return calls.call(it, BoundV(method, c), [k], {}, st, e, fr)
+    record = record_items(it, obj)
+    if record is not None:
+        return take(it, TupleV(record), k, fr, st, e)
     it.may_raise(st, e, fr)
     return Unknown(f"an element of {obj.cls.name}")
 
@@ -872,25 +1049,38 @@ def _take_dict(it: Interpreter, c: Ref, obj: Obj, k: Value, fr: Frame, st: State
     from flowcheck.interp import calls
 
     key = it.key(k)
+    need_hash(it, k, fr, st, e)
     if obj.items is None:
         it.may_raise(st, e, fr)
-        return obj.elements if obj.elements is not None else Unknown("a value of a mapping")
+        known = obj.elements if obj.elements is not None else Unknown("a value of a mapping")
+        if obj.default is None:
+            return known
+        before = st.fork()
+        value = calls.call(it, obj.default, [], {}, st, e, fr)
+        st.write(c.oid).open([value])
+        st.become(merge([before, st.fork()]))
+        return join(known, value)
     if key is None:
         if not obj.items and obj.default is None:
             it.throw("KeyError", st, e, fr)
         it.may_throw("KeyError", st, e, fr)
         values: list[Value] = [v for _, v in obj.items.values()]
         if obj.default is not None:
-            values.append(Unknown("a default"))
-            st.write(c.oid).items = None
+            before = st.fork()
+            value = calls.call(it, obj.default, [], {}, st, e, fr)
+            values.append(value)
+            st.write(c.oid).open([value])
+            st.become(merge([before, st.fork()]))
         return union_of(values) if values else Unknown("a value of a mapping")
     if key in obj.items:
         return obj.items[key][1]  # type: ignore[no-any-return]
     if obj.default is not None:
         value = calls.call(it, obj.default, [], {}, st, e, fr)
         target = st.write(c.oid)
-        if target.items is not None:
+        if target.items is not None and target.exact:
             target.items[key] = (k, value)
+        else:
+            target.open([value])
         return value
     it.throw("KeyError", st, e, fr)
     raise AssertionError("unreachable")
@@ -927,89 +1117,112 @@ def put(it: Interpreter, c: Value, k: Value, v: Value, fr: Frame, st: State, e: 
     from flowcheck.interp import calls
     from flowcheck.interp.classes import class_attr
 
-    targets = alternatives(c)
-    for x in targets:
-        if not isinstance(x, Ref):
-            if isinstance(x, Unknown):
-                it.may_raise(st, e, fr)
-            elif len(targets) == 1 and isinstance(x, (Known, TupleV)):
-                it.throw("TypeError", st, e, fr)
-            continue
-        obj = st.get(x.oid)
-        if obj is None:
-            continue
-        if obj.cls is not None:
-            method = class_attr(it, obj.cls, "__setitem__", st)
+    if isinstance(c, Union):
+
+        def arm(x: Value) -> Callable[[State], Value]:
+            def thunk(state: State) -> Value:
+                put(it, x, k, v, fr, state, e)
+                return NONE
+
+            return thunk
+
+        it.both(st, [(st.fork(), arm(x)) for x in c.items])
+        return
+    if not isinstance(c, Ref):
+        if isinstance(c, (Known, TupleV, Member, FuncV, BoundV)):
+            it.throw("TypeError", st, e, fr)
+        it.may_raise(st, e, fr)
+        if isinstance(c, ClassV) and isinstance(c.metaclass, ClassV):
+            method = class_attr(it, c.metaclass, "__setitem__", st)
             if isinstance(method, FuncV):
-                calls.call(it, BoundV(method, x), [k, v], {}, st, e, fr)
-            continue
-        weak = len(targets) > 1 or not obj.exact
-        obj = st.write(x.oid)
-        if obj.kind == "dict":
-            key = it.key(k)
-            if obj.items is None:
-                obj.elements = join(obj.elements, v) if obj.elements is not None else None
-            elif key is None:
-                values = [y for _, y in obj.items.values()]
-                obj.items = None
-                obj.elements = union_of([*values, v])
-            elif not weak:
-                old = obj.items.get(key)
-                obj.items[key] = (k if old is None else old[0], v)
-            elif key in obj.items:
-                obj.items[key] = (obj.items[key][0], join(obj.items[key][1], v))
-            else:
-                values = [y for _, y in obj.items.values()]
-                obj.items = None
-                obj.elements = union_of([*values, v])
-        elif obj.kind == "list":
-            p = plain(k)
-            if obj.items is None:
-                it.may_raise(st, e, fr)
-                obj.elements = join(obj.elements, v) if obj.elements is not None else None
-            elif isinstance(p, Known) and isinstance(p.value, int):
-                if not -len(obj.items) <= p.value < len(obj.items):
-                    if len(targets) == 1:
-                        it.throw("IndexError", st, e, fr)
-                    continue
-                obj.items[p.value] = join(obj.items[p.value], v) if weak else v
-            else:
-                it.may_raise(st, e, fr)
-                obj.elements = union_of([*obj.items, v])
-                obj.items = None
+                calls.call(it, BoundV(method, c), [k, v], {}, st, e, fr)
+        return
+    obj = st.get(c.oid)
+    if obj is None:
+        return
+    if obj.cls is not None:
+        method = class_attr(it, obj.cls, "__setitem__", st)
+        if isinstance(method, FuncV):
+            calls.call(it, BoundV(method, c), [k, v], {}, st, e, fr)
+        else:
+            it.may_raise(st, e, fr)
+        return
+    if obj.kind == "dict":
+        need_hash(it, k, fr, st, e)
+    obj = st.write(c.oid)
+    if obj.kind == "dict":
+        key = it.key(k)
+        if obj.items is None or key is None:
+            obj.open([v])
+        elif obj.exact:
+            old = obj.items.get(key)
+            obj.items[key] = (k if old is None else old[0], v)
+        elif key in obj.items:
+            obj.items[key] = (obj.items[key][0], join(obj.items[key][1], v))
+        else:
+            obj.open([v])
+    elif obj.kind == "list":
+        p = plain(k)
+        if isinstance(p, (Known, TupleV)) and not (isinstance(p, Known) and isinstance(p.value, int)):
+            it.throw("TypeError", st, e, fr)
+        if obj.items is None:
+            it.may_raise(st, e, fr)
+            obj.open([v])
+        elif isinstance(p, Known):
+            if not -len(obj.items) <= p.value < len(obj.items):
+                it.throw("IndexError", st, e, fr)
+            obj.items[p.value] = v if obj.exact else join(obj.items[p.value], v)
+        else:
+            it.may_raise(st, e, fr)
+            size = len(obj.items)
+            obj.items = [join(old, v) for old in obj.items] if size <= 64 else obj.items
+            if size > 64:
+                obj.open([v])
+    else:
+        it.throw("TypeError", st, e, fr)
 
 
 def delete_item(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node | None) -> None:
     """``del c[k]``."""
-    targets = alternatives(c)
-    for x in targets:
-        if not isinstance(x, Ref):
-            continue
-        obj = st.get(x.oid)
-        if obj is None or obj.cls is not None or obj.items is None:
-            it.may_raise(st, e, fr)
-            continue
-        key = it.key(k)
-        obj = st.write(x.oid)
-        if obj.kind == "dict":
-            if key is not None and len(targets) == 1 and obj.exact:
-                if key not in obj.items:
-                    it.throw("KeyError", st, e, fr)
-                del obj.items[key]
-            else:
-                it.may_raise(st, e, fr)
-                obj.elements = union_of([v for _, v in obj.items.values()]) if obj.items else None
-                obj.items = None
-        elif obj.kind == "list":
-            p = plain(k)
-            if isinstance(p, Known) and isinstance(p.value, int) and len(targets) == 1 and obj.exact:
-                if not -len(obj.items) <= p.value < len(obj.items):
-                    it.throw("IndexError", st, e, fr)
-                del obj.items[p.value]
-            else:
-                it.may_raise(st, e, fr)
-                obj.elements = union_of(obj.items) if obj.items else None
-                obj.items = None
+    from flowcheck.interp import calls
+    from flowcheck.interp.classes import class_attr
+
+    if isinstance(c, Union):
+
+        def arm(x: Value) -> Callable[[State], Value]:
+            def thunk(state: State) -> Value:
+                delete_item(it, x, k, fr, state, e)
+                return NONE
+
+            return thunk
+
+        it.both(st, [(st.fork(), arm(x)) for x in c.items])
+        return
+    if isinstance(c, (Known, TupleV, Member)):
+        it.throw("TypeError", st, e, fr)
+    obj = st.get(c.oid) if isinstance(c, Ref) else None
+    if obj is None or obj.cls is not None:
+        it.may_raise(st, e, fr)
+        method = class_attr(it, obj.cls, "__delitem__", st) if obj is not None and obj.cls is not None else None
+        if isinstance(method, FuncV):
+            calls.call(it, BoundV(method, c), [k], {}, st, e, fr)
+        return
+    assert isinstance(c, Ref)
+    key = it.key(k)
+    obj = st.write(c.oid)
+    if obj.kind == "dict" and obj.items is not None and key is not None and obj.exact:
+        if key not in obj.items:
+            it.throw("KeyError", st, e, fr)
+        del obj.items[key]
+        return
+    p = plain(k)
+    if obj.kind == "list" and obj.items is not None and isinstance(p, Known) and isinstance(p.value, int) and obj.exact:
+        if not -len(obj.items) <= p.value < len(obj.items):
+            it.throw("IndexError", st, e, fr)
+        del obj.items[p.value]
+        return
+    it.may_raise(st, e, fr)
+    obj.open([])
 
 
 _ = (FALSE, NONE, TRUE)
