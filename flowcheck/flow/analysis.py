@@ -20,7 +20,6 @@ from flowcheck.flow.walk import Walk
 from flowcheck.interp import attributes, calls
 from flowcheck.interp.engine import Budget, Dead
 from flowcheck.interp.values import NONE, Known
-from flowcheck.program.corpus import Corpus
 from flowcheck.program.modules import Program
 from flowcheck.source import Tree
 from flowcheck.syntax import SyntaxCache, SyntaxStore
@@ -88,10 +87,9 @@ def _analyse(
         words,
         (words.mode.attribute, words.phase.attribute, words.phase.speculative_input, words.target.draft_flag),
     )
-    corpus = Corpus(program)
 
     def make(forced: dict[Any, Any]) -> Walk:
-        return Walk(program, scenario, words, relevance, say, forced, corpus)
+        return Walk(program, scenario, words, relevance, say, forced)
 
     settings = (("algorithm", scenario.algorithm), *((k, str(v)) for k, v in scenario.settings.items()))
     flows: list[Flow] = []

@@ -10,7 +10,7 @@ from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.flow.walk import Forward, Walk
 from flowcheck.interp import attributes, calls
 from flowcheck.interp.engine import Dead, Raised
-from flowcheck.interp.trails import Site, Trail, links
+from flowcheck.interp.trails import Site, Trail, chains, links
 from flowcheck.interp.values import (
     UNBOUND,
     ClassV,
@@ -35,6 +35,12 @@ def place_of(site: Site) -> Place:
 
 def steps_of(trail: Trail | None) -> tuple[Step, ...]:
     return tuple(Step(place_of(t.site), t.note) for t in links(trail))
+
+
+def chains_of(trail: Trail | None) -> list[tuple[Step, ...]]:
+    """One chain of evidence for each origin, the one with most links first: it says most about where a mode is set."""
+    found = [tuple(Step(place_of(t.site), t.note) for t in chain) for chain in chains(trail)]
+    return sorted(found, key=len, reverse=True)
 
 
 @dataclass
@@ -95,9 +101,9 @@ def modes_of(v: Value, reading: Reading, read: bool) -> tuple[Mode, ...]:
     for x in alternatives(v):
         if isinstance(x, Member):
             name, step = reading.effective.get(x.name, (x.name, None)) if read else (x.name, None)
-            evidence = steps_of(x.trail)
             reason = step.note if step is not None else ""
-            out.append(Mode(name, (*evidence, step) if step is not None else evidence, reason))
+            for evidence in chains_of(x.trail) or [()]:
+                out.append(Mode(name, (*evidence, step) if step is not None else evidence, reason))
         elif isinstance(x, Known) and x.value is None:
             out.append(Mode("None", steps_of(x.trail)))
         elif x is UNBOUND:

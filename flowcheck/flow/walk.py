@@ -35,7 +35,7 @@ from flowcheck.interp.values import (
     alternatives,
     union_of,
 )
-from flowcheck.program.corpus import Corpus, methods_of
+from flowcheck.program.corpus import methods_of
 from flowcheck.program.modules import Program
 from flowcheck.syntax import ir
 
@@ -88,7 +88,6 @@ class Walk:
         relevance: Relevance | None,
         progress: Callable[[str], None] | None = None,
         forced: dict[Any, Any] | None = None,
-        corpus: Corpus | None = None,
     ) -> None:
         self.program = program
         self.scenario = scenario
@@ -96,7 +95,7 @@ class Walk:
         self.relevance = relevance
         self.effects = relevance.effects if relevance is not None else None
         self.progress = progress
-        self.corpus = corpus or Corpus(program)
+        self.corpus = program.corpus
         self.forwards: list[Forward] = []
         self.results: list[CaseResult] = []
         self.case = Case("", "")

@@ -140,7 +140,10 @@ def _plain_global(it: Interpreter, module: Module, name: str, st: State) -> Valu
             run_top(it, module, statement)
     v = base.attrs.get(name)
     if v is not None:
-        return force(it, module, name, v)
+        v = force(it, module, name, v)
+        if isinstance(v, Ref) and module not in it.running:
+            _open_shared(it, module, name, v)
+        return v
     if module.is_package:
         sub = it.program.module(f"{module.name}.{name}")
         if sub is not None:
@@ -166,6 +169,16 @@ def _plain_global(it: Interpreter, module: Module, name: str, st: State) -> Valu
             except Dead:
                 return None
     return None
+
+
+def _open_shared(it: Interpreter, module: Module, name: str, v: Ref) -> None:
+    """A container at module level that functions fill later holds more than its module's top level says."""
+    obj = it.base.objects.get(v.oid)
+    if obj is None or obj.cls is not None or obj.kind not in ("list", "dict", "set") or obj.items is None:
+        return
+    own, other = it.program.mutated(module, name)
+    if other or (own and not obj.items):
+        obj.open([Unknown(f"what is put into {name}")])
 
 
 def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from flowcheck.program.modules import Module
     from flowcheck.syntax import ir
 
-__all__ = ["Site", "Trail", "extend", "links"]
+__all__ = ["Site", "Trail", "chains", "extend", "joined", "links"]
 
 LONGEST_TRAIL = 40
 """A trail that grows past this is kept as it is: loops would make it grow for ever, and nobody reads on."""
+
+MOST_ALTERNATIVES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +33,20 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Trail:
+    """One link. ``also`` holds other trails that lead to an equal value at this point: a join keeps a few of them."""
+
     site: Site
     note: str
     parent: Trail | None = None
     length: int = 1
+    also: tuple[Trail, ...] = ()
+
+    @property
+    def origin(self) -> Site:
+        trail = self
+        while trail.parent is not None:
+            trail = trail.parent
+        return trail.site
 
 
 def extend(trail: Trail | None, site: Site | None, note: str) -> Trail | None:
@@ -48,6 +60,16 @@ def extend(trail: Trail | None, site: Site | None, note: str) -> Trail | None:
     return Trail(site, note, trail, trail.length + 1)
 
 
+def joined(a: Trail | None, b: Trail | None) -> Trail | None:
+    """The trail of a value that two equal values were joined into: both, when they began at different sites."""
+    if a is None or b is None or a is b:
+        return a or b
+    origin = b.origin
+    if a.origin == origin or len(a.also) >= MOST_ALTERNATIVES or any(t.origin == origin for t in a.also):
+        return a
+    return Trail(a.site, a.note, a.parent, a.length, (*a.also, b))
+
+
 def links(trail: Trail | None) -> list[Trail]:
     """The links from the origin to the last use."""
     result: list[Trail] = []
@@ -56,3 +78,20 @@ def links(trail: Trail | None) -> list[Trail]:
         trail = trail.parent
     result.reverse()
     return result
+
+
+def chains(trail: Trail | None) -> list[list[Trail]]:
+    """Every chain of links that leads here, the trail's own first; one for each origin."""
+    main = links(trail)
+    out = [main] if main else []
+    for i, link in enumerate(main):
+        for other in link.also:
+            for chain in chains(other):
+                out.append([*chain, *main[i + 1 :]])
+    seen: set[Site] = set()
+    unique: list[list[Trail]] = []
+    for chain in out:
+        if chain[0].site not in seen:
+            seen.add(chain[0].site)
+            unique.append(chain)
+    return unique[: 2 * MOST_ALTERNATIVES]

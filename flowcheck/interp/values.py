@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp.trails import Trail
+from flowcheck.interp.trails import Trail, joined
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -446,6 +446,10 @@ def union_of(items: Iterable[Value]) -> Value:
             elif alt not in seen:
                 seen.add(alt)
                 result.append(alt)
+            elif isinstance(alt, Member) and alt.trail is not None:
+                for i, kept in enumerate(result):
+                    if kept == alt:
+                        result[i] = _same_member(kept, alt)
     if unknown is not None:
         result.append(unknown)
     if len(result) == 1:
@@ -457,9 +461,18 @@ def union_of(items: Iterable[Value]) -> Value:
 
 def join(a: Value, b: Value) -> Value:
     """The least value that stands for everything ``a`` or ``b`` stands for."""
-    if a is b or a == b:
+    if a is b:
         return a
+    if a == b:
+        return _same_member(a, b) if isinstance(a, Member) else a
     return union_of((a, b))
+
+
+def _same_member(a: Value, b: Value) -> Value:
+    """Two equal members as one, which remembers where both come from."""
+    assert isinstance(a, Member) and isinstance(b, Member)
+    trail = joined(a.trail, b.trail)
+    return a if trail is a.trail else a.at(trail)
 
 
 def join_all(items: Iterable[Value]) -> Value:

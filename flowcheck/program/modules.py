@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
+    from flowcheck.program.corpus import Corpus
     from flowcheck.syntax import ModuleSyntax, SyntaxStore
 
 __all__ = ["Module", "Program", "target_names"]
@@ -163,6 +165,7 @@ class Program:
         self.store = store
         self.tree = store.tree
         self._modules: dict[str, Module | None] = {}
+        self._mutated: dict[tuple[str, str], tuple[bool, bool]] = {}
         self.package: str = self.tree.package
         self._prefix = self.package + "."
 
@@ -184,6 +187,35 @@ class Program:
             elif self.tree.is_namespace(name):
                 found = Module(name, "", True, None)
         self._modules[name] = found
+        return found
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The bytes of the tree's core."""
+        from flowcheck.program.corpus import Corpus
+
+        return Corpus(self)
+
+    def mutated(self, module: Module, name: str) -> tuple[bool, bool]:
+        """Whether code outside any module's top level changes the container that a module binds to ``name``: in its own
+        module, in another one. By text: a name of the same spelling elsewhere counts too, unless it is a local."""
+        key = (module.name, name)
+        found = self._mutated.get(key)
+        if found is None:
+            n = re.escape(name.encode())
+            pattern = re.compile(
+                rb"^[ \t]+(?:[\w.]+\.)?" + n + rb"(?:\.(?:update|append|add|extend|insert|pop|remove|clear|setdefault|discard)\("
+                rb"|\[[^\]\n]*\][ \t]*(?:\|)?=(?!=))|^[ \t]+del[ \t]+" + n + rb"\[",
+                re.M,
+            )
+            own = other = False
+            for path, data in self.corpus.files.items():
+                if name.encode() in data and pattern.search(data):
+                    if path == module.path:
+                        own = True
+                    elif re.search(rb"import[^\n]*(?:\([^)]*)?\b" + n + rb"\b", data):
+                        other = True
+            found = self._mutated[key] = (own, other)
         return found
 
     def module_at(self, path: str) -> Module | None:
