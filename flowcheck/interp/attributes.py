@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import classes
@@ -51,6 +52,12 @@ def get(
     from flowcheck.interp.engine import Dead
 
     if isinstance(b, Union):
+        if len(b.items) > 1 and any(_runs_code(it, x, name, st) for x in b.items):
+
+            def arm(x: Value) -> Callable[[State], Value]:
+                return lambda state: get(it, x, name, fr, state, node, default)
+
+            return it.both(st, [(st.fork(), arm(x)) for x in b.items])
         results: list[Value] = []
         for x in b.items:
             try:
@@ -98,6 +105,10 @@ def get(
         if name in ("__name__", "__qualname__"):
             return Known(b.name if name == "__name__" else b.qualname)
         return default if default is not None else Unknown(f"{b.name}.{name}")
+    if isinstance(b, BuiltinV) and b.name == "m.__dict__" and name in ("update", "pop", "clear", "setdefault"):
+        assert isinstance(b.self_, Ref)
+        forget(it, b.self_, Unknown("written through __dict__"), st)
+        return Unknown(f"__dict__.{name}")
     if isinstance(b, BoundV) and name in ("__func__", "__self__"):
         return b.func if name == "__func__" else b.self_
     if isinstance(b, PartialV) and name in ("func", "args"):
@@ -108,6 +119,63 @@ def get(
         return join(default, Unknown(f"attribute {name}"))
     it.may_raise(st, node, fr)
     return Unknown(f"attribute {name}")
+
+
+def _runs_code(it: Interpreter, b: Value, name: str, st: State) -> bool:
+    """Whether reading ``b.name`` may run code of the tree."""
+    if isinstance(b, Ref):
+        obj = st.get(b.oid)
+        if obj is None or obj.cls is None:
+            return False
+        cv = classes.class_attr(it, obj.cls, name, st)
+        if isinstance(cv, FuncV):
+            return cv.kind in ("property", "cached")
+        if isinstance(cv, Ref):
+            return True
+        if cv is not None or (name in obj.attrs and UNBOUND not in alternatives(obj.attrs[name])):
+            return False
+        return obj.kind == "object" and classes.class_attr(it, obj.cls, "__getattr__", st) is not None
+    if isinstance(b, Member):
+        cv = classes.class_attr(it, b.cls, name, st)
+        return isinstance(cv, FuncV) and cv.kind in ("property", "cached")
+    return isinstance(b, ClassV) and isinstance(b.metaclass, ClassV)
+
+
+def get_or(
+    it: Interpreter, b: Value, name: str, default: Value, fr: Frame, st: State, node: ir.Node | None = None
+) -> Value:
+    """``getattr(b, name, default)``: what a getter raises is the default too, if it is an AttributeError."""
+    if not any(_runs_code(it, x, name, st) for x in alternatives(b)):
+        return get(it, b, name, fr, st, node, default)
+    from flowcheck.interp.engine import Dead
+    from flowcheck.interp.heap import merge
+    from flowcheck.interp.statements import catches
+
+    v: Value | None = None
+    it.handlers.append([])
+    it.in_try += 1
+    try:
+        v = get(it, b, name, fr, st, node, default)
+    except Dead:
+        pass
+    finally:
+        raised = it.handlers.pop()
+        it.in_try -= 1
+    caught: list[State] = []
+    for r in raised:
+        answer = catches([("AttributeError", None)], r)
+        if answer is not False:
+            caught.append(r.state.fork())
+        if answer is not True:
+            it.handlers[-1].append(r)
+    if not caught:
+        if v is None:
+            raise Dead
+        return v
+    if v is not None:
+        caught.append(st.fork())
+    st.become(merge(caught).fork())
+    return default if v is None else join(v, default)
 
 
 def _of_unknown(
@@ -148,6 +216,10 @@ def _of_member(
         return b.cls
     if isinstance(b.value, Known) and b.cls.enum_kind in ("IntEnum", "IntFlag", "StrEnum"):
         return get(it, b.value, name, fr, st, node, default)
+    if any(isinstance(classes.class_attr(it, b.cls, n, st), FuncV) for n in ("__init__", "__new__", "__getattr__")):
+        it.may_raise(st, node, fr)
+        v = Unknown(f"{b.cls.name}.{b.name}.{name}")
+        return v if default is None else join(default, v)
     if default is not None:
         return default
     it.throw("AttributeError", st, node, fr)
@@ -363,10 +435,18 @@ def _beyond_instance(
         missing = Unknown(f"{obj.cls.name}.{name}")
         it.may_raise(st, node, fr)
         return missing if default is None else join(default, missing)
+    if name in RECORD_METHODS:
+        from flowcheck.interp import operators
+
+        if operators.record_items(it, obj) is not None:
+            return BuiltinV("m." + name, b)
     if default is not None:
         return default
     it.may_throw("AttributeError", st, node, fr)
     return None
+
+
+RECORD_METHODS = ("_replace", "_asdict", "index", "count")
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
@@ -401,6 +481,12 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
         if obj is None:
             return
         if obj.cls is not None:
+            hook = classes.class_attr(it, obj.cls, "__setattr__", st)
+            if isinstance(hook, FuncV):
+                from flowcheck.interp import calls
+
+                calls.call(it, BoundV(hook, b), [Known(name), v], {}, st, node, fr)
+                return
             cv = classes.class_attr(it, obj.cls, name, st)
             if isinstance(cv, FuncV) and cv.kind == "property":
                 from flowcheck.interp import calls
@@ -409,13 +495,7 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
                     calls.call(it, cv.setter, [b, v], {}, st, node, fr)
                     return
                 it.throw("AttributeError", st, node, fr)
-            hook = classes.class_attr(it, obj.cls, "__setattr__", st)
-            if isinstance(hook, FuncV):
-                from flowcheck.interp import calls
-
-                calls.call(it, BoundV(hook, b), [Known(name), v], {}, st, node, fr)
-                return
-            if obj.cls.is_record and _frozen(obj.cls):
+            if obj.cls.is_record and _frozen(it, obj.cls, name):
                 it.throw("AttributeError", st, node, fr)
         store(it, b, name, v, st)
     elif isinstance(b, (ClassV, ModuleV)):
@@ -423,8 +503,17 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
         st.write(oid).attrs[name] = v
     elif isinstance(b, Unknown):
         _unknown_store(it, name, v, fr, st, node)
-    elif isinstance(b, Known):
+    elif isinstance(b, (Known, TupleV, BoundV)):
         it.throw("AttributeError", st, node, fr)
+
+
+def forget(it: Interpreter, b: Ref, v: Value, st: State) -> None:
+    """Any attribute of the object may be ``v`` from here on, and it may have any."""
+    obj = st.write(b.oid)
+    for name in list(obj.attrs):
+        if name[0] not in "#@":
+            obj.attrs[name] = join(obj.attrs[name], v)
+    obj.attrs["#any"] = Known(True)
 
 
 def store(it: Interpreter, b: Ref, name: str, v: Value, st: State) -> None:
@@ -436,9 +525,14 @@ def store(it: Interpreter, b: Ref, name: str, v: Value, st: State) -> None:
         target.attrs[name] = join(target.attrs.get(name, UNBOUND), v)
 
 
-def _frozen(c: ClassV) -> bool:
-    flag = c.keywords.get("frozen")
-    return isinstance(flag, Known) and flag.value is True
+def _frozen(it: Interpreter, c: ClassV, name: str) -> bool:
+    for b in c.mro:
+        flag = b.keywords.get("frozen")
+        if isinstance(flag, Known) and flag.value is True and (b is c or name in classes.record_fields(it, b)):
+            return True
+        if "typing.NamedTuple" in b.external:
+            return name in classes.record_fields(it, b)
+    return False
 
 
 def _unknown_store(it: Interpreter, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None) -> None:
@@ -465,9 +559,47 @@ def _unknown_store(it: Interpreter, name: str, v: Value, fr: Frame, st: State, n
 
 def delete(it: Interpreter, b: Value, name: str, fr: Frame, st: State, node: ir.Node | None = None) -> None:
     targets = alternatives(b)
+    if isinstance(b, Union):
+
+        def arm(x: Value) -> Callable[[State], Value]:
+            def thunk(state: State) -> Value:
+                delete(it, x, name, fr, state, node)
+                return NONE
+
+            return thunk
+
+        it.both(st, [(st.fork(), arm(x)) for x in targets])
+        return
     for x in targets:
-        if isinstance(x, Ref) and st.get(x.oid) is not None:
+        if isinstance(x, Unknown):
+            it.may_raise(st, node, fr)
+        elif isinstance(x, (Known, TupleV)):
+            it.throw("AttributeError", st, node, fr)
+        elif isinstance(x, (ClassV, ModuleV)):
+            it.may_raise(st, node, fr)
+            holder = st.write(x.oid if isinstance(x, ClassV) else it.module_oid(x.module))
+            if name in holder.attrs:
+                holder.attrs[name] = UNBOUND
+        elif isinstance(x, Ref) and st.get(x.oid) is not None:
+            of = st.obj(x.oid).cls
+            if of is not None:
+                hook = classes.class_attr(it, of, "__delattr__", st)
+                cv = classes.class_attr(it, of, name, st)
+                if isinstance(hook, FuncV):
+                    from flowcheck.interp import calls
+
+                    calls.call(it, BoundV(hook, x), [Known(name)], {}, st, node, fr)
+                    continue
+                if (of.is_record and _frozen(it, of, name)) or (isinstance(cv, FuncV) and cv.kind == "property"):
+                    it.may_raise(st, node, fr)  # a property may have a deleter
+                    if not isinstance(cv, FuncV):
+                        it.throw("AttributeError", st, node, fr)
+                    continue
             obj = st.write(x.oid)
+            if obj.attrs.get(name) is UNBOUND and obj.kind == "object":
+                it.throw("AttributeError", st, node, fr)
+            if name in obj.attrs and UNBOUND in alternatives(obj.attrs[name]):
+                it.may_throw("AttributeError", st, node, fr)
             if obj.kind == "object" and name not in obj.attrs and obj.cls is not None and not obj.cls.opaque_base:
                 it.throw("AttributeError", st, node, fr)
             if len(targets) == 1 and obj.exact:

@@ -79,7 +79,16 @@ def _super_method(
     it: Interpreter, f: BuiltinV, name: str, args: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
 ) -> Value:
     """A method of ``object`` or of a base outside the tree."""
-    if name in ("__init__", "__init_subclass__", "__post_init__", "__enter__", "__exit__"):
+    if name in ("__init__", "__init_subclass__", "__post_init__", "__exit__"):
+        return NONE
+    if name == "__enter__":
+        return Unknown("super().__enter__()")
+    if name == "__delattr__" and len(args) == 1 and isinstance(args[0], Known) and isinstance(f.self_, Ref):
+        w = st.write(f.self_.oid)
+        gone = str(args[0].value)
+        if gone not in w.attrs:
+            it.may_throw("AttributeError", st, node, fr)
+        w.attrs[gone] = UNBOUND if w.exact else join(w.attrs.get(gone, UNBOUND), UNBOUND)
         return NONE
     if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Known) and isinstance(f.self_, Ref):
         attributes.store(it, f.self_, str(args[0].value), args[1], st)
@@ -95,6 +104,8 @@ def _super_method(
         it.may_raise(st, node, fr)
         return Unknown(f"super().{name}")
     if name == "__new__" and args and isinstance(args[0], ClassV):
+        if it.making and it.making[-1].metaclass is args[0]:
+            return it.making[-1]  # a metaclass: the class stands already, but for what its ``__new__`` does to it
         return it.alloc(st, Obj("object", args[0]))
     if name == "__eq__":
         return BuiltinV("NotImplemented")
@@ -122,6 +133,8 @@ def _type_method(
         if items is None or None in keys:
             return it.new_dict(st, None)
         return it.new_dict(st, {k: (x, value) for k, x in zip(keys, items)})
+    if kind == "type" and name == "__new__" and args and it.making and it.making[-1].metaclass is args[0]:
+        return it.making[-1]
     if args and isinstance(args[0], Ref):
         return method(it, args[0], name, args[1:], kw, st, node, fr)
     if args and isinstance(args[0], Known):
@@ -134,41 +147,37 @@ def _type_method(
 def _len(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     if len(a) != 1:
         it.throw("TypeError", st, node, fr)
-    results: list[Value] = []
-    for v in alternatives(a[0]):
-        if isinstance(v, TupleV):
-            results.append(Known(len(v.items)))
-        elif isinstance(v, Known):
-            if not hasattr(v.value, "__len__"):
-                it.may_throw("TypeError", st, node, fr)
-                continue
-            results.append(Known(len(v.value)))
-        elif isinstance(v, Ref):
-            obj = st.get(v.oid)
-            if obj is not None and obj.kind in ("list", "dict", "set") and obj.items is not None:
-                results.append(Known(len(obj.items)))
-            elif obj is not None and obj.cls is not None:
-                m = classes.class_attr(it, obj.cls, "__len__", st)
-                if isinstance(m, FuncV):
-                    from flowcheck.interp import calls
+    return operators.each(
+        it, [(v,) for v in alternatives(a[0])], st, lambda v, state: _length(it, v, state, node, fr)
+    )
 
-                    results.append(calls.call(it, BoundV(m, v), [], {}, st, node, fr))
-                else:
-                    it.may_raise(st, node, fr)
-                    results.append(Unknown("a length", ("len", v.oid) if obj.kind == "free" else None))
-            else:
-                results.append(Unknown("a length"))
-        elif isinstance(v, ClassV) and v.enum_kind:
-            results.append(Known(len(classes.enum_members(it, v))))
-        else:
+
+def _length(it: Interpreter, v: Value, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    if isinstance(v, TupleV):
+        return Known(len(v.items))
+    if isinstance(v, Known):
+        if not hasattr(v.value, "__len__"):
+            it.throw("TypeError", st, node, fr)
+        return Known(len(v.value))
+    if isinstance(v, Ref):
+        obj = st.get(v.oid)
+        if obj is not None and obj.kind in ("list", "dict", "set"):
+            return Known(len(obj.items)) if obj.items is not None else Unknown("a length")
+        if obj is not None and obj.cls is not None:
+            m = classes.class_attr(it, obj.cls, "__len__", st)
+            if isinstance(m, FuncV):
+                from flowcheck.interp import calls
+
+                return calls.call(it, BoundV(m, v), [], {}, st, node, fr)
+            record = operators.record_items(it, obj)
+            if record is not None:
+                return Known(len(record))
             it.may_raise(st, node, fr)
-            key = ("len", v.key) if isinstance(v, Unknown) and v.key is not None else None
-            results.append(Unknown("a length", key))
-    if not results:
-        from flowcheck.interp.engine import Dead
-
-        raise Dead
-    return union_of(results)
+            return Unknown("a length", ("len", v.oid) if obj.kind == "free" else None)
+    if isinstance(v, ClassV) and v.enum_kind:
+        return Known(len(classes.enum_members(it, v)))
+    it.may_raise(st, node, fr)
+    return Unknown("a length", ("len", v.key) if isinstance(v, Unknown) and v.key is not None else None)
 
 
 def _isinstance(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
@@ -315,20 +324,15 @@ def _getattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
                 raise Dead
             return union_of(found)
         return Unknown("an attribute chosen at run time")
-    return attributes.get(it, a[0], str(a[1].value), fr, st, node, a[2] if len(a) > 2 else None)
+    if len(a) > 2:
+        return attributes.get_or(it, a[0], str(a[1].value), a[2], fr, st, node)
+    return attributes.get(it, a[0], str(a[1].value), fr, st, node)
 
 
 def _hasattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     if not isinstance(a[1], Known):
         return Unknown("hasattr")
-    from flowcheck.interp.engine import Dead
-
-    handlers = len(it.handlers[-1])
-    try:
-        v = attributes.get(it, a[0], str(a[1].value), fr, st, None, _MISSING)
-    except Dead:
-        del it.handlers[-1][handlers:]
-        return FALSE
+    v = attributes.get_or(it, a[0], str(a[1].value), _MISSING, fr, st)
     options = alternatives(v)
     if options == (_MISSING,):
         return FALSE
@@ -356,13 +360,14 @@ def _setattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
                 if isinstance(target, Ref):
                     old = st.obj(target.oid).attrs.get(str(x.value), UNBOUND)
                     st.write(target.oid).attrs[str(x.value)] = join(old, a[2])
+                    it.may_raise(st, node, fr)
         return NONE
     for target in alternatives(a[0]):
         if isinstance(target, Ref) and st.obj(target.oid).cls is not None:
+            attributes.forget(it, target, a[2], st)
             obj = st.write(target.oid)
             for name in it.config.tracked & obj.attrs.keys():
                 obj.attrs[name] = join(obj.attrs[name], Unknown("an attribute is set by a name chosen at run time"))
-            obj.attrs["#any"] = TRUE
             if node is not None and it.config.tracked:
                 it.unknown_stores.append(("*", fr.site(node)))
     return NONE
@@ -381,6 +386,8 @@ def _number(v: Value) -> Any:
 
 def _extreme(pick: Callable[..., Any]) -> Model:
     def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+        from flowcheck.interp.engine import Dead
+
         items = operators.iterate(it, a[0], fr, st, node) if len(a) == 1 else list(a)
         if items is None:
             it.may_raise(st, node, fr)
@@ -390,17 +397,46 @@ def _extreme(pick: Callable[..., Any]) -> Model:
                 return kw["default"]
             it.throw("ValueError", st, node, fr)
         if "key" in kw:
-            return union_of(items)
+            order = _ordered(it, items, {"key": kw["key"], "reverse": Known(pick is max)}, st, node, fr)
+            if order is None:
+                return union_of(items)
+            return items[order[0]]
         best: list[Value] = list(alternatives(items[0]))
         for other in items[1:]:
             round_: list[Value] = []
             for p in best:
                 for q in alternatives(other):
-                    round_.append(_better(it, pick, p, q, st, node, fr))
+                    try:
+                        round_.append(_better(it, pick, p, q, st, node, fr))
+                    except Dead:
+                        continue
+            if not round_:
+                raise Dead
             best = list(alternatives(union_of(round_)))
         return union_of(best)
 
     return model
+
+
+def _ordered(
+    it: Interpreter, items: list[Value], kw: Keywords, st: State, node: ir.Node | None, fr: Frame
+) -> list[int] | None:
+    """The positions of ``items`` in order; None when the order is not known."""
+    from flowcheck.interp import calls
+
+    key = kw.get("key", NONE)
+    keys = list(items)
+    if not (isinstance(key, Known) and key.value is None):
+        keys = [calls.call(it, key, [x], {}, st, node, fr) for x in items]
+    values = [operators.python_value(x, st) for x in keys]
+    down = operators.truth(it, kw.get("reverse", FALSE), st, fr)
+    if any(v is None for v in values) or down is None:
+        return None
+    try:
+        return sorted(range(len(items)), key=lambda i: values[i], reverse=down)  # type: ignore[arg-type,return-value]
+    except TypeError:
+        it.throw("TypeError", st, node, fr)
+        raise AssertionError("unreachable") from None
 
 
 def _better(
@@ -481,32 +517,33 @@ def _convert(kind: type) -> Model:
     def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
         if not a:
             return Known(kind())
-        results: list[Value] = []
-        for v in alternatives(a[0]):
-            p = operators.plain(v)
-            if isinstance(p, Known) and len(a) == 1 and not kw and not (kind is str and isinstance(p.value, (bytes, float))):
-                try:
-                    results.append(Known(kind(p.value)))
-                except (TypeError, ValueError, OverflowError) as error:
-                    it.may_throw(type(error).__name__, st, node, fr)
-                continue
-            dunder = {int: "__int__", float: "__float__", str: "__str__"}.get(kind)
-            cls = st.obj(v.oid).cls if isinstance(v, Ref) and st.get(v.oid) else v.cls if isinstance(v, Member) else None
-            m = classes.class_attr(it, cls, dunder, st) if cls is not None and dunder is not None else None
-            if isinstance(m, FuncV):
-                from flowcheck.interp import calls
+        return operators.each(it, [(v,) for v in alternatives(a[0])], st, lambda v, state: one(it, v, a, kw, state, node, fr))
 
-                results.append(calls.call(it, BoundV(m, v), [], {}, st, node, fr))
-                continue
-            if kind is not str:
-                it.may_raise(st, node, fr)
-            key = (kind.__name__, v.key) if isinstance(v, Unknown) and v.key is not None else None
-            results.append(Unknown(kind.__name__, key))
-        if not results:
-            from flowcheck.interp.engine import Dead
+    def one(
+        it: Interpreter, v: Value, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
+    ) -> Value:
+        p = operators.plain(v)
+        cls = st.obj(v.oid).cls if isinstance(v, Ref) and st.get(v.oid) else v.cls if isinstance(v, Member) else None
+        dunder = {int: "__int__", float: "__float__", str: "__str__"}.get(kind)
+        m = classes.class_attr(it, cls, dunder, st) if cls is not None and dunder is not None else None
+        if isinstance(m, FuncV):
+            from flowcheck.interp import calls
 
-            raise Dead
-        return union_of(results)
+            return calls.call(it, BoundV(m, v), [], {}, st, node, fr)
+        written = kind is str and (isinstance(v, Member) or (isinstance(p, Known) and isinstance(p.value, bytes)))
+        if isinstance(p, Known) and len(a) == 1 and not kw and not written:  # how a member is written, versions differ
+            try:
+                return Known(kind(p.value))
+            except (TypeError, ValueError, OverflowError) as error:
+                it.throw(type(error).__name__, st, node, fr)
+        if kind is str and isinstance(v, Member) and v.cls.enum_kind == "StrEnum" and "enum.StrEnum" in {
+            e for b in v.cls.mro for e in b.external
+        }:
+            return p
+        if kind is not str or not isinstance(v, (Known, Member)):
+            it.may_raise(st, node, fr)
+        key = (kind.__name__, v.key) if isinstance(v, Unknown) and v.key is not None and len(a) == 1 else None
+        return Unknown(kind.__name__, key)
 
     return model
 
@@ -522,7 +559,8 @@ def _range(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | No
             return TupleV([Known(i) for i in r])
     elif any(isinstance(x, Known) for x in numbers) and len(numbers) == 1:
         it.throw("TypeError", st, node, fr)
-    return Unknown("a range")
+    it.may_raise(st, node, fr)
+    return Unknown("a range", truth=None)
 
 
 def _sequence(kind: str) -> Model:
@@ -551,6 +589,8 @@ def _dict(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
 
 
 def _enumerate(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    if len(a) == 1 and not kw and operators.is_lazy(a[0], st):
+        return functions.lazily(st, functions.Lazy(None, source=a[0], frame=fr, how="enumerate"))
     items = operators.iterate(it, a[0], fr, st, node)
     start = operators.plain(a[1] if len(a) > 1 else kw.get("start", Known(0)))
     if items is None or not (isinstance(start, Known) and isinstance(start.value, int)):
@@ -570,6 +610,8 @@ def _zip(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None
 
 
 def _map(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    if len(a) == 2:
+        return functions.lazily(st, functions.Lazy(None, (a[0],), source=a[1], frame=fr, how="map"))
     from flowcheck.interp import calls
 
     rows = [operators.iterate(it, x, fr, st, node) for x in a[1:]]
@@ -581,37 +623,19 @@ def _map(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None
 
 
 def _filter(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
-    from flowcheck.interp import calls
-
-    items = operators.iterate(it, a[1], fr, st, node)
-    if items is None:
-        return calls.unknown_call(it, Unknown("filter"), a, kw, st, node, fr, "filter")
-    out: list[Value] = []
-    exact = True
-    for x in items:
-        v = x if isinstance(a[0], Known) else calls.call(it, a[0], [x], {}, st, node, fr)
-        t = operators.truth(it, v, st, fr)
-        exact = exact and t is not None
-        if t is not False:
-            out.append(x)
-    ref = it.new_list(st, out if exact else None, None, "iterator")
-    if not exact and out:
-        st.write(ref.oid).elements = union_of(out)
-    return ref
+    if len(a) != 2:
+        it.throw("TypeError", st, node, fr)
+    return functions.lazily(st, functions.Lazy(None, (a[0],), source=a[1], frame=fr, how="filter"))
 
 
 def _sorted(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     items = operators.iterate(it, a[0], fr, st, node)
-    plain = [operators.plain(x) for x in items] if items is not None else None
-    if items is not None and plain is not None and not kw and all(isinstance(x, Known) for x in plain):
-        try:
-            order = sorted(range(len(items)), key=lambda i: plain[i].value)  # type: ignore[attr-defined]
-            return it.new_list(st, [items[i] for i in order])
-        except TypeError:
-            it.throw("TypeError", st, node, fr)
+    order = _ordered(it, items, kw, st, node, fr) if items is not None else None
+    if items is not None and order is not None:
+        return it.new_list(st, [items[i] for i in order])
     it.may_raise(st, node, fr)
     ref = it.new_list(st, None)
-    st.write(ref.oid).elements = operators.element(it, a[0], st)
+    st.write(ref.oid).elements = operators.element(it, a[0], st) if items is None else union_of(items) if items else None
     return ref
 
 
@@ -826,6 +850,16 @@ def method(
             return Unknown(f"{name}(…)")
         if name == "__dict__":
             return Unknown("__dict__")
+        if name in attributes.RECORD_METHODS and obj.cls is not None:
+            record = operators.record_items(it, obj)
+            if record is not None and name == "_replace":
+                copy = obj.copy()
+                copy.exact = True
+                copy.attrs.update(kw)
+                return it.alloc(st, copy)
+            if record is not None and name in ("index", "count"):
+                return method(it, TupleV(record), name, a, kw, st, node, fr)
+            return Unknown(f"{name}(…)")
         if obj.kind == "dict":
             return _dict_method(it, x, obj, name, a, kw, st, node, fr)
         if obj.kind in ("list", "set", "iterator"):
@@ -978,7 +1012,6 @@ def _list_method(
     if name == "copy":
         return it.alloc(st, obj.copy())
     if name in ("index", "count"):
-        it.may_raise(st, node, fr)
         if obj.items is not None:
             keys = [it.key(v) for v in obj.items]
             k = it.key(a[0])
@@ -989,6 +1022,7 @@ def _list_method(
                     return Known(keys.index(k))
                 if len(a) == 1:
                     it.throw("ValueError", st, node, fr)
+        it.may_raise(st, node, fr)
         return Unknown(f"list.{name}(…)")
     if name in ("issubset", "issuperset", "isdisjoint", "union", "intersection", "difference", "symmetric_difference"):
         op = {"union": "|", "intersection": "&", "difference": "-"}.get(name)
@@ -1062,14 +1096,12 @@ def _list_method(
     if name == "reverse" and w.items is not None and not weak:
         w.items.reverse()
         return NONE
-    if name == "sort" and w.items is not None and not weak and not kw:
-        plain = [operators.plain(v) for v in w.items]
-        if all(isinstance(v, Known) for v in plain):
-            try:
-                order = sorted(range(len(plain)), key=lambda i: plain[i].value)  # type: ignore[attr-defined]
-            except TypeError:
-                it.throw("TypeError", st, node, fr)
-            w.items = [w.items[i] for i in order]
+    if name == "sort" and w.items is not None and not weak:
+        items = list(w.items)
+        order = _ordered(it, items, kw, st, node, fr)
+        w = st.write(x.oid)
+        if order is not None:
+            w.items = [items[i] for i in order]
             return NONE
     it.may_raise(st, node, fr)
     _open(w, a[1:] if name == "insert" else [])

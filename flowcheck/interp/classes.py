@@ -18,6 +18,7 @@ from flowcheck.interp.values import (
     Known,
     Member,
     Ref,
+    TupleV,
     Unknown,
     Value,
     alternatives,
@@ -68,6 +69,8 @@ def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
     for b in c.mro:
         for e in b.external:
             c.enum_kind = c.enum_kind or ENUM_BASES.get(e)
+            if e in ("int", "str") and c.enum_kind in (None, "Enum") and any(x in ENUM_BASES for y in c.mro for x in y.external):
+                c.enum_kind = "IntEnum" if e == "int" else "StrEnum"
             if e in RECORD_BASES:
                 c.is_record = True
             if e not in PLAIN_BASES and not e.endswith(("Error", "Exception", "Warning")):
@@ -105,6 +108,7 @@ def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
     if c.enum_kind:
         _make_members(it, c, s)
     _name_descriptors(it, c, inner, body_state)
+    _run_hooks(it, c, fr, body_state)
     value: Value = c
     for d in reversed(s.decorators):
         value = _decorate(it, c, value, d, fr, st)
@@ -126,6 +130,33 @@ def _name_descriptors(it: Interpreter, c: ClassV, fr: Frame, st: State) -> None:
                 calls.call(it, BoundV(hook, v), [c, Known(name)], {}, st, None, fr)
             except Dead:
                 continue
+
+
+def _run_hooks(it: Interpreter, c: ClassV, fr: Frame, st: State) -> None:
+    """What the class statement runs besides its body: ``__init_subclass__``, a metaclass's ``__new__`` and ``__init__``."""
+    from flowcheck.interp import calls
+    from flowcheck.interp.engine import Dead
+
+    given = {k: v for k, v in c.keywords.items() if k in {a.keyword for a in c.node.bases} and k != "metaclass"}
+    hook = class_attr(it, c, "__init_subclass__", st, after=c)
+    it.making.append(c)
+    try:
+        if isinstance(hook, FuncV):
+            calls.call(it, BoundV(hook, c), [], given, st, None, fr)
+        if not isinstance(c.metaclass, ClassV) or c.enum_kind:
+            return
+        for name in ("__new__", "__init__"):
+            method = class_attr(it, c.metaclass, name, st)
+            if isinstance(method, FuncV):
+                own = st.obj(c.oid).attrs
+                space = it.new_dict(st, {("k", k): (Known(k), v) for k, v in own.items() if k[0] not in "#@"})
+                first: Value = c.metaclass if name == "__new__" else c
+                calls.call(it, method, [first, Known(c.name), TupleV(c.bases), space], given, st, None, fr)
+    except Dead:
+        return
+    finally:
+        it.making.pop()
+        it.base.objects[c.oid] = st.obj(c.oid)
 
 
 def _decorate(it: Interpreter, c: ClassV, value: Value, d: ir.Expr, fr: Frame, st: State) -> Value:
@@ -168,10 +199,16 @@ def _make_members(it: Interpreter, c: ClassV, s: ir.ClassDef) -> None:
     flag = c.enum_kind in ("Flag", "IntFlag")
     highest = 0
     seen: dict[object, Member] = {}
-    for statement in s.body:
-        if not isinstance(statement, ir.Assign) or not isinstance(statement.targets[0], ir.Name):
-            continue
-        name = statement.targets[0].id
+    opaque = isinstance(class_attr(it, c, "__new__", it.base_state), FuncV)
+    counted = isinstance(class_attr(it, c, "_generate_next_value_", it.base_state), FuncV)
+    bound = [
+        t.id
+        for x in s.body
+        if isinstance(x, (ir.Assign, ir.AnnAssign)) and x.value is not None
+        for t in (x.targets if isinstance(x, ir.Assign) else (x.target,))
+        if isinstance(t, ir.Name)
+    ]
+    for name in dict.fromkeys(bound):
         v = obj.attrs.get(name)
         if name.startswith("_") or v is None or isinstance(v, (FuncV, Member)):
             if isinstance(v, Member):
@@ -180,7 +217,9 @@ def _make_members(it: Interpreter, c: ClassV, s: ir.ClassDef) -> None:
                 continue
         value: Value = v
         if isinstance(v, Unknown) and v.reason == "enum.auto()":
-            if c.enum_kind == "StrEnum":
+            if counted or (c.enum_kind == "StrEnum" and "enum.StrEnum" not in {e for b in c.mro for e in b.external}):
+                value = Unknown("an automatic value")
+            elif c.enum_kind == "StrEnum":
                 value = Known(name.lower())
             elif flag:
                 value = Known(1 << highest.bit_length() if highest else 1)
@@ -189,6 +228,8 @@ def _make_members(it: Interpreter, c: ClassV, s: ir.ClassDef) -> None:
         if isinstance(value, Known) and isinstance(value.value, int) and not isinstance(value.value, bool):
             following = value.value + 1
             highest = max(highest, value.value)
+        if opaque:
+            value = Unknown("what __new__ makes of a member")
         key = it.key(value)
         if key is not None and key in seen:
             obj.attrs[name] = seen[key]  # an alias
@@ -226,13 +267,24 @@ def record_fields(it: Interpreter, c: ClassV) -> dict[str, tuple[ClassV, bool]]:
     if c.field_list is None:
         fields: dict[str, tuple[ClassV, bool]] = {}
         for b in reversed(c.mro):
-            if not b.is_record:
+            if not _declares_fields(b):
                 continue
             for s in b.node.body:
                 if isinstance(s, ir.AnnAssign) and isinstance(s.target, ir.Name) and not _is_classvar(s.annotation):
                     fields[s.target.id] = (b, s.value is not None)
         c.field_list = fields
     return c.field_list
+
+
+def _declares_fields(c: ClassV) -> bool:
+    """Whether the annotations of the class itself are fields: not those of a plain subclass of a dataclass."""
+    if any(e in RECORD_BASES for b in c.mro for e in b.external):
+        return True
+    for d in c.node.decorators:
+        target = d.func if isinstance(d, ir.Call) else d
+        if (target.attr if isinstance(target, ir.Attribute) else getattr(target, "id", "")) == "dataclass":
+            return True
+    return False
 
 
 def _is_classvar(e: ir.Expr) -> bool:
@@ -424,10 +476,19 @@ def _record_values(
 
     fields = record_fields(it, c)
     site = fr.site(node) if node is not None else None
-    positional = [n for n in fields if not _keyword_only(it, c, n)]
+    specs = {n: it.base.objects[home.oid].attrs.get(n) for n, (home, _) in fields.items()}
+    left_out = {n for n, spec in specs.items() if isinstance(spec, FieldSpec) and not spec.init}
+    positional = [
+        n
+        for n in fields
+        if n not in left_out
+        and not _keyword_only(it, fields[n][0], n)
+        and not (isinstance(spec := specs[n], FieldSpec) and spec.keyword_only)
+    ]
     given = dict(zip(positional, args))
+    twice = any(k in given for k in keywords)
     given.update(keywords)
-    if not open_ and (len(args) > len(positional) or any(k not in fields for k in keywords)):
+    if not open_ and (twice or len(args) > len(positional) or any(k not in fields or k in left_out for k in keywords)):
         it.throw("TypeError", st, node, fr)
     out: dict[str, Value] = {}
     for name, (home, has_default) in fields.items():
@@ -446,6 +507,8 @@ def _record_values(
                     v = v.default
                 elif v.factory is not None:
                     v = calls.call(it, v.factory, [], {}, st, node, fr)
+                elif name in left_out:
+                    continue
                 else:
                     it.throw("TypeError", st, node, fr)
             elif v is UNBOUND:

@@ -180,6 +180,7 @@ class Interpreter:
         self.depth = 0
         self.handlers: list[list[Raised]] = [[]]
         self.in_try = 0
+        self.making: list[ClassV] = []
         self._module_oids: dict[Module, int] = {}
         self.ran: set[int] = set()
         self.running: set[Module] = set()

@@ -79,10 +79,14 @@ def _list(it: Interpreter, e: ir.ListExpr, fr: Frame, st: State) -> Value:
 
 def _set(it: Interpreter, e: ir.SetExpr, fr: Frame, st: State) -> Value:
     items, element = _items(it, e.items, fr, st)
-    ref = it.new_list(st, items, fr.site(e), "set")
-    if element is not None:
-        st.write(ref.oid).elements = element
-    return ref
+    for x in items if items is not None else (element,):
+        if x is not None:
+            operators.need_hash(it, x, fr, st, e)
+    if items is not None:
+        return it.new_list(st, items, fr.site(e), "set")
+    obj = Obj("set", site=fr.site(e))
+    obj.elements = element
+    return it.alloc(st, obj, obj.site)
 
 
 def _dict(it: Interpreter, e: ir.DictExpr, fr: Frame, st: State) -> Value:
@@ -104,14 +108,15 @@ def _dict(it: Interpreter, e: ir.DictExpr, fr: Frame, st: State) -> Value:
         value = it.eval(v, fr, st)
         values.append(value)
         key = it.key(key_value)
+        operators.need_hash(it, key_value, fr, st, e)
         if key is None:
             items = None
         elif items is not None:
             items[key] = (items[key][0] if key in items else key_value, value)
-    ref = it.new_dict(st, items, fr.site(e))
+    made = Obj("dict", items=items, site=fr.site(e))
     if items is None:
-        st.write(ref.oid).elements = union_of(values)
-    return ref
+        made.elements = union_of(values)
+    return it.alloc(st, made, made.site)
 
 
 def _binop(it: Interpreter, e: ir.BinOp, fr: Frame, st: State) -> Value:
@@ -272,7 +277,7 @@ def _fstring(it: Interpreter, e: ir.FString, fr: Frame, st: State) -> Value:
             out.append(part)
             continue
         v = it.eval(part, fr, st)
-        if isinstance(v, Known) and exact and not isinstance(v.value, (bytes, float, complex)):
+        if isinstance(v, Known) and exact and not isinstance(v.value, bytes):
             out.append(str(v.value))
         else:
             exact = False
@@ -329,7 +334,6 @@ def run_comprehension(
     it: Interpreter, e: ir.Comp, fr: Frame, st: State, source: Value, step: Callable[[Value, State], Value]
 ) -> None:
     """Runs a comprehension over ``source``, its first iterable; a "dict" gives pairs to ``step``."""
-    from flowcheck.interp import functions, statements
     from flowcheck.interp.engine import Dead, Frame
 
     inner = Frame(fr.func, fr.module, st.new(Obj("env", parent=fr.env)), fr.owner, fr.cls, fr.self_, fr.up, fr.call)
@@ -379,22 +383,7 @@ def run_comprehension(
         filtered(i, 0, s)
 
     def over(i: int, v: Value, s: State) -> None:
-        obj = s.get(v.oid) if isinstance(v, Ref) else None
-        if obj is not None and isinstance(obj.tag, functions.Lazy):
-            assert isinstance(v, Ref)
-
-            def visit(x: Value, s2: State) -> Value:
-                each(i, x, s2)
-                return NONE
-
-            functions.consume(it, v, inner, s, e, visit)
-            return
-        items = operators.iterate(it, v, inner, s, e)
-        if items is not None and len(items) <= it.config.max_unroll:
-            for x in items:
-                each(i, x, s)
-            return
-        statements.stabilise(it, s, lambda s2: each(i, operators.element(it, v, s2), s2))
+        operators.visit(it, v, inner, s, e, lambda x, s2: each(i, x, s2))
 
     over(0, source, st)
 

@@ -74,7 +74,14 @@ def _field(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | No
     default = kw.get("default")
     if isinstance(default, Unknown):
         default = None
-    return FieldSpec(default, kw.get("default_factory"))
+
+    def flag(name: str, normal: bool) -> bool:
+        v = kw.get(name)
+        return bool(v.value) if isinstance(v, Known) else normal
+
+    return FieldSpec(
+        default, kw.get("default_factory"), flag("init", True), flag("compare", True), flag("kw_only", False)
+    )
 
 
 def _cast(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:

@@ -375,7 +375,7 @@ def _self_of(f: FuncV, env: dict[str, Value], fr: Frame, st: State) -> Value | N
 class Lazy:
     """What an iterator that has not started will do: a generator's call, or a generator expression in its frame."""
 
-    __slots__ = ("args", "expr", "frame", "func", "keywords", "source")
+    __slots__ = ("args", "expr", "frame", "func", "how", "keywords", "source")
 
     def __init__(
         self,
@@ -385,7 +385,9 @@ class Lazy:
         expr: ir.Comp | None = None,
         frame: Frame | None = None,
         source: Value = NONE,
+        how: str = "",
     ) -> None:
+        self.how = how  # "map", "filter", "enumerate", for what stands before ``source``
         self.func = func
         self.args = args
         self.keywords = keywords or {}
@@ -412,6 +414,9 @@ def consume(
     target = st.write(ref.oid)
     target.tag = None
     target.items = []
+    if lazy.how:
+        _consume_builtin(it, lazy, fr, st, node, step)
+        return
     if lazy.expr is not None:
         from flowcheck.interp import expressions
 
@@ -439,6 +444,33 @@ def consume(
         it.depth -= 1
     if finish(outcomes, st) is None:
         raise Dead
+
+
+def _consume_builtin(
+    it: Interpreter, lazy: Lazy, fr: Frame, st: State, node: ir.Node | None, step: Callable[[Value, State], Value]
+) -> None:
+    from flowcheck.interp import calls, operators
+
+    counter = st.new(Obj("list", items=[Known(0)]))
+
+    def work(x: Value, s: State) -> None:
+        if lazy.how == "map":
+            step(calls.call(it, lazy.args[0], [x], {}, s, node, fr), s)
+        elif lazy.how == "enumerate":
+            n = operators.element(it, Ref(counter), s)
+            s.write(counter).items = [operators.binary(it, "+", n, Known(1), fr, s, node)]
+            step(TupleV([n, x]), s)
+        else:
+            test = lazy.args[0]
+            v = x if isinstance(test, Known) else calls.call(it, test, [x], {}, s, node, fr)
+            t = operators.truth(it, v, s, fr)
+            if t is True:
+                step(x, s)
+            elif t is None:
+                other = s.fork()
+                it.both(s, [(s.fork(), lambda s2: step(x, s2)), (other, lambda s2: NONE)])
+
+    operators.visit(it, lazy.source, fr, st, node, work)
 
 
 def drain(it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None) -> list[Value] | None:

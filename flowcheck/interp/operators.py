@@ -757,9 +757,15 @@ def _equal_records(it: Interpreter, oa: Obj, ob: Obj, fr: Frame, st: State, e: i
     if oa.cls is not ob.cls or oa.kind != "object" or ob.kind != "object" or oa.cls is None:
         return False if oa.kind == ob.kind == "object" and oa.cls is not ob.cls else None
     from flowcheck.interp.classes import record_fields
+    from flowcheck.interp.values import FieldSpec
 
-    rs = set()
-    for name in record_fields(it, oa.cls):
+    if not it.custom_eq(oa.cls):
+        return False
+    rs: set[bool | None] = set()
+    for name, (home, _) in record_fields(it, oa.cls).items():
+        spec = it.base.objects[home.oid].attrs.get(name)
+        if isinstance(spec, FieldSpec) and not spec.compare:
+            continue
         x, y = oa.attrs.get(name), ob.attrs.get(name)
         rs.add(None if x is None or y is None else equal(it, x, y, fr, st, e))
     return False if False in rs else None if None in rs else True
@@ -877,6 +883,37 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
     if isinstance(v, Unknown):
         it.may_raise(st, e, fr)
     return None
+
+
+def is_lazy(v: Value, st: State) -> bool:
+    """Whether ``v`` is a generator that has not started."""
+    from flowcheck.interp import functions
+
+    obj = st.get(v.oid) if isinstance(v, Ref) else None
+    return obj is not None and isinstance(obj.tag, functions.Lazy)
+
+
+def visit(
+    it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None, work: Callable[[Value, State], object]
+) -> None:
+    """``work(element, state)`` for each element of ``v`` in order, as a loop without a body of its own does."""
+    from flowcheck.interp import functions, statements
+
+    if is_lazy(v, st):
+
+        def step(x: Value, s: State) -> Value:
+            work(x, s)
+            return NONE
+
+        assert isinstance(v, Ref)
+        functions.consume(it, v, fr, st, e, step)
+        return
+    items = iterate(it, v, fr, st, e)
+    if items is not None and len(items) <= it.config.max_unroll:
+        for x in items:
+            work(x, st)
+        return
+    statements.stabilise(it, st, lambda s: work(element(it, v, s), s))
 
 
 def record_items(it: Interpreter, obj: Obj) -> list[Value] | None:
@@ -1127,6 +1164,14 @@ def put(it: Interpreter, c: Value, k: Value, v: Value, fr: Frame, st: State, e: 
             return thunk
 
         it.both(st, [(st.fork(), arm(x)) for x in c.items])
+        return
+    if isinstance(c, BuiltinV) and c.name == "m.__dict__" and isinstance(c.self_, Ref):
+        from flowcheck.interp import attributes
+
+        if isinstance(k, Known):
+            attributes.store(it, c.self_, str(k.value), v, st)
+        else:
+            attributes.forget(it, c.self_, v, st)
         return
     if not isinstance(c, Ref):
         if isinstance(c, (Known, TupleV, Member, FuncV, BoundV)):

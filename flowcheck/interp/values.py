@@ -327,12 +327,21 @@ class GeneratorV(Value):
 class FieldSpec(Value):
     """``dataclasses.field(...)`` or ``msgspec.field(...)``: what a record's field defaults to."""
 
-    __slots__ = ("default", "factory", "init")
+    __slots__ = ("compare", "default", "factory", "init", "keyword_only")
 
-    def __init__(self, default: Value | None, factory: Value | None, init: bool = True) -> None:
+    def __init__(
+        self,
+        default: Value | None,
+        factory: Value | None,
+        init: bool = True,
+        compare: bool = True,
+        keyword_only: bool = False,
+    ) -> None:
         self.default = default
         self.factory = factory
         self.init = init
+        self.compare = compare
+        self.keyword_only = keyword_only
 
 
 class LazyImport(Value):

@@ -55,6 +55,14 @@ class Module:
         effects: list[ir.Stmt] = []
         for statement in self.body:
             self._index(statement, statement, effects)
+        hooked: set[str] = set()
+        for statement in self.body:
+            if isinstance(statement, ir.ClassDef):
+                self._class_effects(statement, hooked)
+            if isinstance(statement, (ir.FunctionDef, ir.ClassDef)) and any(
+                _root(d) in self.defined for d in statement.decorators
+            ):
+                self.ordered = True  # a decorator of the module's own may note what it decorates
         for statement in effects:
             root = _root(statement.value) if isinstance(statement, ir.ExprStmt) else None
             if root is None or root in self.defined:
@@ -62,6 +70,16 @@ class Module:
 
     def __repr__(self) -> str:
         return f"Module({self.name})"
+
+    def _class_effects(self, s: ir.ClassDef, hooked: set[str]) -> None:
+        """A class whose metaclass or base is the module's own and has a hook does more than bind its name."""
+        names = {_root(arg.value): arg.keyword for arg in s.bases}
+        own = any(isinstance(x, ir.FunctionDef) and x.name == "__init_subclass__" for x in s.body)
+        meta = {n for n, keyword in names.items() if keyword == "metaclass" and n in self.defined}
+        if meta or hooked & names.keys():
+            self.ordered = True
+        if meta or own or hooked & names.keys():
+            hooked.add(s.name)
 
     def _bind(self, name: str, top: ir.Stmt) -> None:
         statements = self.bindings.setdefault(name, [])

@@ -76,8 +76,8 @@ class MemoryTree:
     def is_namespace(self, module: str) -> bool:
         return module == self.package
 
-    def core(self) -> str:
-        return ""
+    def core_paths(self) -> tuple[str, ...]:
+        return self.paths()
 
 
 # ------------------------------------------------------------------------------------------------------- the two sides
