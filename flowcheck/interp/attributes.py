@@ -99,6 +99,8 @@ def get(
                 return default
             it.throw("AttributeError", st, node, fr)
         return BuiltinV("m." + name, b)
+    if isinstance(b, BuiltinV) and name == "__name__" and "." not in b.name:
+        return Known(b.name)
     if isinstance(b, BuiltinV) and b.name in BUILTIN_TYPES:
         return Known(b.name) if name == "__name__" else BuiltinV(f"t.{b.name}.{name}")
     if isinstance(b, FuncV):

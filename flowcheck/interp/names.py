@@ -85,7 +85,7 @@ def lookup(it: Interpreter, name: str, fr: Frame, st: State, e: ir.Node | None =
     override = it.config.globals.get(name)
     if override is not None:
         return override
-    v = global_value(it, fr.module, name, st)
+    v = global_value(it, fr.module, name, st, hook=False)
     if v is not None:
         bound = drop_unbound(v)
         if bound is not None:
@@ -113,8 +113,11 @@ def _is_local(it: Interpreter, name: str, fr: Frame) -> bool:
     return name in functions.local_names(it, fr.func)
 
 
-def global_value(it: Interpreter, module: Module, name: str, st: State) -> Value | None:
-    """What ``module.name`` is, evaluating on demand the statements that bind it; None when nothing does."""
+def global_value(it: Interpreter, module: Module, name: str, st: State, hook: bool = True) -> Value | None:
+    """What ``module.name`` is, evaluating on demand the statements that bind it; None when nothing does.
+
+    ``hook``: the module's own ``__getattr__`` is asked too, as for an attribute or an import, but not for a bare name.
+    """
     it.module_oid(module)
     obj = st.get(it.module_oid(module))
     assert obj is not None
@@ -123,10 +126,10 @@ def global_value(it: Interpreter, module: Module, name: str, st: State) -> Value
     writers = module.global_writers(name)
     if writers:
         return _written_global(it, module, name, writers, st)
-    return _plain_global(it, module, name, st)
+    return _plain_global(it, module, name, st, hook)
 
 
-def _plain_global(it: Interpreter, module: Module, name: str, st: State) -> Value | None:
+def _plain_global(it: Interpreter, module: Module, name: str, st: State, hook: bool = False) -> Value | None:
     base = it.base.objects[it.module_oid(module)]
     v = base.attrs.get(name)
     if v is not None and v is not UNBOUND:
@@ -157,15 +160,15 @@ def _plain_global(it: Interpreter, module: Module, name: str, st: State) -> Valu
                 return v
         elif name not in BUILTIN_NAMES and isinstance(source, ExternalV):
             return ExternalV(f"{source.name}.{name}")
-    if "__getattr__" in module.bindings and name != "__getattr__" and not name.startswith("__"):
-        hook = _plain_global(it, module, "__getattr__", st)
-        if isinstance(hook, FuncV):
+    if hook and "__getattr__" in module.bindings and not name.startswith("__"):
+        function = _plain_global(it, module, "__getattr__", st)
+        if isinstance(function, FuncV):
             from flowcheck.interp import calls
             from flowcheck.interp.engine import Dead
 
             try:
                 with it.outside():
-                    return calls.call(it, hook, [Known(name)], {}, it.base_state, None, it.module_frame(module))
+                    return calls.call(it, function, [Known(name)], {}, it.base_state, None, it.module_frame(module))
             except Dead:
                 return None
     return None
