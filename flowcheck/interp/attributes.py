@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,12 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter
 
+CONTAINER_NAMES = {
+    "list": frozenset(dir(list)) | frozenset(dir(collections.deque)),
+    "dict": frozenset(dir(dict)) | frozenset(dir(collections.OrderedDict)) | frozenset(dir(collections.Counter)),
+    "set": frozenset(dir(set)),
+    "iterator": frozenset(dir((x for x in ()))),
+}
 BUILTIN_TYPES = ("dict", "str", "int", "list", "object", "set", "tuple", "bytes", "float", "frozenset", "type", "bool")
 
 
@@ -320,8 +327,12 @@ def _of_object(
     if obj is None:
         return Unknown("an object that is gone")
     if obj.cls is None:
-        if obj.kind in ("list", "dict", "set", "iterator"):
-            return BuiltinV("m." + name, b)
+        if obj.kind in CONTAINER_NAMES:
+            if name in CONTAINER_NAMES[obj.kind]:
+                return BuiltinV("m." + name, b)
+            if default is not None:
+                return default
+            it.throw("AttributeError", st, node, fr)
         if obj.kind == "leaf":
             leaf = BuiltinV("leaf." + name, b)
             return leaf if default is None else join(default, leaf)
@@ -499,6 +510,8 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
                 it.throw("AttributeError", st, node, fr)
             if obj.cls.is_record and _frozen(it, obj.cls, name):
                 it.throw("AttributeError", st, node, fr)
+        elif obj.kind in CONTAINER_NAMES:
+            it.throw("AttributeError", st, node, fr)
         store(it, b, name, v, st)
     elif isinstance(b, (ClassV, ModuleV)):
         oid = b.oid if isinstance(b, ClassV) else it.module_oid(b.module)

@@ -600,7 +600,18 @@ def _enumerate(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node 
     return it.new_list(st, [TupleV([Known(start.value + i), x]) for i, x in enumerate(items)], None, "iterator")
 
 
+def _row(it: Interpreter, x: Value, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    items = operators.iterate(it, x, fr, st, node)
+    return TupleV(items) if items is not None else None
+
+
 def _zip(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    lazy = [i for i, x in enumerate(a) if operators.is_lazy(x, st)]
+    if len(lazy) == 1:
+        known = [NONE if i in lazy else _row(it, x, st, node, fr) for i, x in enumerate(a)]
+        if all(x is not None for x in known):
+            args = (Known(lazy[0]), *(x for x in known if x is not None))
+            return functions.lazily(st, functions.Lazy(None, args, source=a[lazy[0]], frame=fr, how="zip"))
     rows = [operators.iterate(it, x, fr, st, node) for x in a]
     if any(r is None for r in rows):
         ref = it.new_list(st, None, None, "iterator")

@@ -270,7 +270,8 @@ def _bounded(
     snapshot = st.fork()
     handlers = (len(it.handlers), len(it.handlers[-1]))
     depth, in_try, loops = it.depth, it.in_try, it.loop_sites
-    limit = it.steps + it.config.call_budget
+    carries = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
+    limit = it.steps + it.config.call_budget * (20 if carries else 1)
     mine = not it.budgets or limit < it.budgets[-1]
     level = len(it.budgets)
     it.budgets.append(limit if mine else it.budgets[-1])
@@ -288,6 +289,16 @@ def _bounded(
         return skipped(it, f, args, keywords, st)
     finally:
         del it.budgets[level:]
+
+
+def _carries_tracked(it: Interpreter, v: Value, st: State) -> bool:
+    """Whether a value is an object with a tracked attribute: what a call makes of it is worth more."""
+    for x in alternatives(v):
+        if isinstance(x, Ref):
+            obj = st.get(x.oid)
+            if obj is not None and obj.cls is not None and not it.config.tracked.isdisjoint(obj.attrs):
+                return True
+    return False
 
 
 def skipped(it: Interpreter, f: FuncV, args: list[Value], keywords: dict[str, Value], st: State) -> Value:

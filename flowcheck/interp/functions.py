@@ -470,7 +470,60 @@ def _consume_builtin(
                 other = s.fork()
                 it.both(s, [(s.fork(), lambda s2: step(x, s2)), (other, lambda s2: NONE)])
 
+    if lazy.how == "zip":
+        _consume_zip(it, lazy, counter, fr, st, node, step)
+        return
     operators.visit(it, lazy.source, fr, st, node, work)
+
+
+def _consume_zip(
+    it: Interpreter,
+    lazy: Lazy,
+    counter: int,
+    fr: Frame,
+    st: State,
+    node: ir.Node | None,
+    step: Callable[[Value, State], Value],
+) -> None:
+    """``zip`` of one generator and known rows: where a row ends, the generator is left."""
+    from flowcheck.interp import operators
+    from flowcheck.interp.engine import Dead
+
+    place = lazy.args[0].value  # type: ignore[attr-defined]
+    rows = lazy.args[1:]
+    sizes = [len(r.items) if isinstance(r, TupleV) else 1 << 30 for r in rows]
+    before, after = min(sizes[:place], default=1 << 30), min(sizes[place + 1 :], default=1 << 30)
+    stops: list[State] = []
+
+    def work(x: Value, s: State) -> None:
+        n = operators.element(it, Ref(counter), s)
+        i = n.value if isinstance(n, Known) else None
+        if i is None:
+            stops.append(s.fork())
+        elif i >= after:
+            stops.append(s.fork())
+            raise Dead
+        row = [
+            x if k == place else r.items[i] if i is not None and isinstance(r, TupleV) else operators.element(it, r, s)
+            for k, r in enumerate(rows)
+        ]
+        s.write(counter).items = [operators.binary(it, "+", n, Known(1), fr, s, node)]
+        step(TupleV(row), s)
+        if i is None or i + 1 >= before:
+            stops.append(s.fork())
+            if i is not None:
+                raise Dead
+
+    if not before:
+        return
+    try:
+        operators.visit(it, lazy.source, fr, st, node, work)
+    except Dead:
+        if not stops:
+            raise
+    else:
+        stops.append(st.fork())
+    st.become(merge(stops).fork())
 
 
 def drain(it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None) -> list[Value] | None:

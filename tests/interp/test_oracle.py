@@ -16,7 +16,7 @@ PARTS: dict[str, type[Writer]] = {
     "unknown loops": Unknowns,
 }  # fmt: skip
 FEW = settings(
-    max_examples=120,
+    max_examples=60,
     derandomize=True,
     deadline=None,
     database=None,
