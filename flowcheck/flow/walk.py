@@ -104,7 +104,7 @@ class Walk:
         )
         self.it = Interpreter(program, self._config())
         self.it.forced_facts = dict(forced or {})
-        self._writes_mode: dict[int, bool] = {}
+        self._records_graphs: dict[int, bool] = {}
         self._worker_names: dict[int, str] = {}
         self._models: dict[int, Ref] = {}
         self.roles: Roles = find_roles(self.it, self.corpus, words)
@@ -124,7 +124,7 @@ class Walk:
             functions=functions,
             keyed={k: self._literal(v) for k, v in words.scenario.expressions.items()},
             skeletons=self._is_skeleton,
-            eager=self.writes_mode,
+            eager=self.records_graphs,
             relevant=self.relevance.function if self.relevance is not None else None,
             sliced=self._slice if self.relevance is not None else None,
             observer=self._observe,
@@ -146,14 +146,23 @@ class Walk:
     def _is_skeleton(self, c: ClassV) -> bool:
         return False
 
-    def writes_mode(self, c: ClassV) -> bool:
-        """Whether instances carry a capture mode of their own that methods set: the runners of recorded graphs."""
-        found = self._writes_mode.get(c.oid)
+    def records_graphs(self, c: ClassV) -> bool:
+        """Whether instances record graphs: they carry a capture mode of their own, or replay what they recorded for a runner."""
+        found = self._records_graphs.get(c.oid)
         if found is None:
             from flowcheck.interp import skeletons
 
-            found = not c.is_record and any(skeletons.writes(self.it, b, self.words.mode.attribute) for b in c.mro)
-            self._writes_mode[c.oid] = found
+            methods = {m for b in c.mro for m in methods_of(b.node)}
+            found = not c.is_record and (
+                any(skeletons.writes(self.it, b, self.words.mode.attribute) for b in c.mro)
+                or (
+                    not methods.isdisjoint(self.words.graph.replay_methods)
+                    and any(
+                        skeletons.writes(self.it, b, a) for b in c.mro for a in self.words.target.runner_attributes
+                    )
+                )
+            )
+            self._records_graphs[c.oid] = found
         return found
 
     def _slice(self, f: FuncV, effect_only: bool) -> tuple[ir.Stmt, ...] | None:
@@ -372,7 +381,7 @@ class Walk:
             for x in alternatives(fr.self_) if fr.self_ is not None else ():
                 if isinstance(x, Ref):
                     obj = st.get(x.oid)
-                    if obj is not None and obj.cls is not None and not obj.cls.is_record and self.writes_mode(obj.cls):
+                    if obj is not None and obj.cls is not None and not obj.cls.is_record and self.records_graphs(obj.cls):
                         return x
         return None
 

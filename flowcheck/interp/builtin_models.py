@@ -367,9 +367,9 @@ def _setattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
             attributes.forget(it, target, a[2], st)
             obj = st.write(target.oid)
             for name in it.config.tracked & obj.attrs.keys():
-                obj.attrs[name] = join(obj.attrs[name], Unknown("an attribute is set by a name chosen at run time"))
-            if node is not None and it.config.tracked:
-                it.unknown_stores.append(("*", fr.site(node)))
+                if it.may_name(fr, name):
+                    chosen = Unknown("an attribute is set by a name chosen at run time")
+                    obj.attrs[name] = join(obj.attrs[name], it.at(chosen, fr.site(node) if node else None, "setattr"))
     return NONE
 
 

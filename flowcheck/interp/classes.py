@@ -496,7 +496,7 @@ def _record_values(
         if name in given:
             v = given[name]
             out[name] = it.at(v, site, f"{c.name}({name}=…)") if tracked else v
-        elif open_:
+        elif open_ and (not has_default or it.may_name(fr, name)):
             out[name] = Unknown(f"{c.name}({name}=…) from an unknown mapping")
         elif not has_default:
             it.throw("TypeError", st, node, fr)

@@ -440,6 +440,10 @@ class Interpreter:
             result = join(result, value)
         return result
 
+    def may_name(self, frame: Frame, name: str) -> bool:
+        """Whether code on the call stack can choose ``name`` at run time: a computed name has to be spelled somewhere."""
+        return any(fr.module.spells(name) for fr in frame.chain())
+
     @contextmanager
     def outside(self) -> Iterator[None]:
         """Evaluation that is no part of the run: imports and skeletons. It writes to the base, its raises end there."""

@@ -60,6 +60,10 @@ def call(
         result = model(it, args, kw, st, node, fr)
         if result is not None:
             return result
+    if open_ and MODELS.get(f.name) is _replace:
+        result = _open_replace(it, args, kw, st, node, fr)
+        if result is not None:
+            return result
     if f.name.startswith(MUTATORS):
         for v in args:
             calls.forget_container(it, v, st)
@@ -141,6 +145,20 @@ def _replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
                 calls.call(it, BoundV(post, ref), [], {}, st, node, fr)
         results.append(ref)
     return union_of(results) if results else None
+
+
+def _open_replace(
+    it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
+) -> Value | None:
+    """``replace(x, **mapping)`` with a mapping whose keys are not known: any field that can be named may change."""
+    result = _replace(it, a, kw, st, node, fr)
+    for x in alternatives(result) if result is not None else ():
+        if isinstance(x, Ref):
+            obj = st.write(x.oid)
+            for name, v in obj.attrs.items():
+                if name not in kw and it.may_name(fr, name):
+                    obj.attrs[name] = union_of([v, Unknown(f"{name} may be set by a mapping")])
+    return result
 
 
 def _deepcopy(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:

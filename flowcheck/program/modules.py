@@ -52,6 +52,7 @@ class Module:
         self.ordered = False
         self._functions: list[ir.FunctionDef] | None = None
         self._globals: dict[str, list[ir.FunctionDef]] = {}
+        self._spelled: dict[str, bool] = {}
         effects: list[ir.Stmt] = []
         for statement in self.body:
             self._index(statement, statement, effects)
@@ -136,6 +137,18 @@ class Module:
             for case in s.cases:
                 for x in case.body:
                     self._index(x, top, effects)
+
+    def spells(self, name: str) -> bool:
+        """Whether the module's text holds the name as a string, other than to read an attribute by it."""
+        found = self._spelled.get(name)
+        if found is None:
+            text = self.syntax.text if self.syntax is not None else ""
+            found = False
+            if name in text:
+                pattern = re.compile(rf"(?:(?:getattr|hasattr)\(\s*[^()\n]*,\s*)?(['\"]){re.escape(name)}\1")
+                found = any(not m.group(0).startswith(("getattr", "hasattr")) for m in pattern.finditer(text))
+            self._spelled[name] = found
+        return found
 
     # ---------------------------------------------------------------------------------------------- functions
     def functions(self) -> list[ir.FunctionDef]:
