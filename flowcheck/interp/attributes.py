@@ -500,14 +500,8 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
 
                 calls.call(it, BoundV(hook, b), [Known(name), v], {}, st, node, fr)
                 return
-            cv = classes.class_attr(it, obj.cls, name, st)
-            if isinstance(cv, FuncV) and cv.kind == "property":
-                from flowcheck.interp import calls
-
-                if cv.setter is not None:
-                    calls.call(it, cv.setter, [b, v], {}, st, node, fr)
-                    return
-                it.throw("AttributeError", st, node, fr)
+            if _set_property(it, b, obj.cls, name, v, fr, st, node):
+                return
             if obj.cls.is_record and _frozen(it, obj.cls, name):
                 it.throw("AttributeError", st, node, fr)
         elif obj.kind in CONTAINER_NAMES:
@@ -520,6 +514,31 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
         _unknown_store(it, name, v, fr, st, node)
     elif isinstance(b, (Known, TupleV, BoundV)):
         it.throw("AttributeError", st, node, fr)
+
+
+def _set_property(
+    it: Interpreter, b: Ref, cls: ClassV, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None
+) -> bool:
+    """Whether ``name`` is a property of the class; its setter has run then."""
+    cv = classes.class_attr(it, cls, name, st)
+    if not isinstance(cv, FuncV) or cv.kind != "property":
+        return False
+    if cv.setter is None:
+        it.throw("AttributeError", st, node, fr)
+    from flowcheck.interp import calls
+
+    assert cv.setter is not None
+    calls.call(it, cv.setter, [b, v], {}, st, node, fr)
+    return True
+
+
+def set_past_hook(
+    it: Interpreter, b: Ref, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None
+) -> None:
+    """``object.__setattr__(b, name, v)``: no hook and no frozen class is asked."""
+    cls = st.obj(b.oid).cls
+    if cls is None or not _set_property(it, b, cls, name, v, fr, st, node):
+        store(it, b, name, v, st)
 
 
 def forget(it: Interpreter, b: Ref, v: Value, st: State) -> None:

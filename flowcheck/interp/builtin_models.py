@@ -91,7 +91,7 @@ def _super_method(
         w.attrs[gone] = UNBOUND if w.exact else join(w.attrs.get(gone, UNBOUND), UNBOUND)
         return NONE
     if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Known) and isinstance(f.self_, Ref):
-        attributes.store(it, f.self_, str(args[0].value), args[1], st)
+        attributes.set_past_hook(it, f.self_, str(args[0].value), args[1], fr, st, node)
         return NONE
     if name in ("__getattribute__", "__getattr__") and args and isinstance(args[0], Known) and isinstance(f.self_, Ref):
         v = st.obj(f.self_.oid).attrs.get(str(args[0].value))
@@ -122,7 +122,7 @@ def _type_method(
                 v = args[2]
                 if args[1].value in it.config.tracked and node is not None:
                     v = it.at(v, fr.site(node), f"object.__setattr__(…, {args[1].value!r}, …)")
-                attributes.store(it, x, str(args[1].value), v, st)
+                attributes.set_past_hook(it, x, str(args[1].value), v, fr, st, node)
         return NONE
     if kind == "object" and name == "__new__" and args and isinstance(args[0], ClassV):
         return it.alloc(st, Obj("object", args[0]))
@@ -715,8 +715,19 @@ def _callable(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node |
 def _iter(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     if isinstance(a[0], (GeneratorV, Unknown)) or len(a) > 1:
         return a[0] if len(a) == 1 else Unknown("an iterator")
+    if isinstance(a[0], Union):
+        return operators.each(
+            it, [(x,) for x in a[0].items], st, lambda x, state: _iter(it, [x, *a[1:]], kw, state, node, fr)
+        )
     if isinstance(a[0], Ref) and st.obj(a[0].oid).kind == "iterator":
         return a[0]
+    obj = st.get(a[0].oid) if isinstance(a[0], Ref) else None
+    if obj is not None and obj.cls is not None:
+        from flowcheck.interp import calls
+
+        m = classes.class_attr(it, obj.cls, "__iter__", st)
+        if isinstance(m, FuncV):
+            return calls.call(it, BoundV(m, a[0]), [], {}, st, node, fr)
     items = operators.iterate(it, a[0], fr, st, node)
     ref = it.new_list(st, items, None, "iterator")
     if items is None:
@@ -726,6 +737,10 @@ def _iter(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
 
 def _next(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     v = a[0]
+    if isinstance(v, Union):
+        return operators.each(
+            it, [(x,) for x in v.items], st, lambda x, state: _next(it, [x, *a[1:]], kw, state, node, fr)
+        )
     if isinstance(v, Ref):
         obj = st.get(v.oid)
         if obj is not None and obj.kind == "iterator" and isinstance(obj.tag, functions.Lazy):
@@ -743,7 +758,16 @@ def _next(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
             if isinstance(m, FuncV):
                 from flowcheck.interp import calls
 
-                return calls.call(it, BoundV(m, v), [], {}, st, node, fr)
+                if len(a) < 2:
+                    return calls.call(it, BoundV(m, v), [], {}, st, node, fr)
+                value, ended = operators.next_of(it, v, fr, st, node)
+                if ended is not None:
+                    st.become(merge([ended, st.fork()] if value is not None else [ended]).fork())
+                return a[1] if value is None else value if ended is None else join(value, a[1])
+    obj = st.get(v.oid) if isinstance(v, Ref) else None
+    plain = obj is not None and obj.cls is not None and obj.kind == "object" and not obj.cls.opaque_base
+    if plain or isinstance(v, (Known, TupleV, Member, FuncV)) or (obj is not None and obj.kind in ("list", "dict", "set")):
+        it.throw("TypeError", st, node, fr)
     it.may_throw("StopIteration", st, node, fr, certain=False)
     element = operators.element(it, v, st)
     return element if len(a) < 2 else join(a[1], element)

@@ -220,7 +220,7 @@ def call_function(
         it.wanted = None
     in_base = it.in_base > 0 or isinstance(st, BaseState)
     relevant = it.config.relevant
-    matters = in_base or hook is not None or relevant is None or relevant(f)
+    matters = isinstance(st, BaseState) or hook is not None or relevant is None or relevant(f)
     if not matters and node is not None and node is it.effect_statement:
         it.count("skipped calls")
         skipped(it, f, args, keywords, st)
@@ -242,12 +242,45 @@ def call_function(
         body = it.config.sliced(f, node is it.effect_statement and node is not None)
     before, it.effect_statement = it.effect_statement, None
     discarded = node is not None and node is before
+    known = _skeleton_call(it, f, args, keywords, st, open_, hook, want)
+    if known is not None and known in it.skeleton_calls:
+        result = it.skeleton_calls[known]
+        if all(not isinstance(x, Ref) or st.get(x.oid) is not None for x in alternatives(result)):
+            it.effect_statement = before
+            return result
+    start = it.steps
     try:
         if matters:
-            return functions.run(it, f, args, keywords, st, node, fr, open_, hook, want, body, discarded)
-        return _bounded(it, f, args, keywords, st, node, fr, open_, want, body)
+            result = functions.run(it, f, args, keywords, st, node, fr, open_, hook, want, body, discarded)
+        else:
+            result = _bounded(it, f, args, keywords, st, node, fr, open_, want, body)
     finally:
         it.effect_statement = before
+    if known is not None and it.steps - start > it.config.worth_keeping:
+        it.skeleton_calls[known] = result
+    return result
+
+
+def _skeleton_call(
+    it: Interpreter,
+    f: FuncV,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    open_: bool,
+    hook: Hook | None,
+    want: bool | None,
+) -> tuple[object, ...] | None:
+    """What identifies a call made for a skeleton's attributes, which are all evaluated at the same time: None elsewhere.
+
+    Several attributes of one object often come from one call; it is made once, and they share what it returns.
+    """
+    if not it.lazy_depth or isinstance(st, BaseState) or open_ or hook is not None or want is not None or it.quiet:
+        return None
+    for v in [*args, *keywords.values()]:
+        if any(isinstance(x, Ref) and x.oid not in it.base.objects for x in alternatives(v)):
+            return None
+    return (id(f.node), f.env, tuple(args), tuple(sorted(keywords.items(), key=lambda item: item[0])))
 
 
 def _bounded(

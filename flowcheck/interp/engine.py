@@ -162,6 +162,8 @@ class Config:
     call_budget: int = 2_000
     skeleton_depth: int = 12
     skeleton_budget: int = 60_000
+    nested_budget: int = 6_000
+    worth_keeping: int = 200
     eager_budget: int = 300_000
     max_unroll: int = 64
     recursion: int = 3
@@ -205,6 +207,7 @@ class Interpreter:
         self.deadline: float | None = None
         self.wanted: tuple[ir.Node, bool] | None = None
         self.eager_depth = 0
+        self.skeleton_calls: dict[tuple[object, ...], Value] = {}
         self.intercept: tuple[ir.Call, Callable[[list[Value], dict[str, Value], bool], None]] | None = None
         from flowcheck.interp import expressions, statements  # the tables of node types, bound once
 

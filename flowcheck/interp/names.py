@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import attributes, operators
@@ -335,6 +336,17 @@ def _assign_name(it: Interpreter, name: str, v: Value, fr: Frame, st: State, sou
 
 
 def _unpack(it: Interpreter, t: ir.TupleExpr | ir.ListExpr, v: Value, fr: Frame, st: State) -> None:
+    if isinstance(v, Union) and any(operators.runs_code(x, st) for x in v.items):
+
+        def arm(x: Value) -> Callable[[State], Value]:
+            def thunk(state: State) -> Value:
+                _unpack(it, t, x, fr, state)
+                return NONE
+
+            return thunk
+
+        it.both(st, [(st.fork(), arm(x)) for x in v.items])
+        return
     stars = [i for i, e in enumerate(t.items) if isinstance(e, ir.Star)]
     n = len(t.items)
     rows: list[list[Value]] = []

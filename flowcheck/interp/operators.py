@@ -791,7 +791,7 @@ def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.No
             if isinstance(method, FuncV):
                 return truth(it, calls.call(it, BoundV(method, b), [a], {}, st, e, fr), st, fr)
             if record_items(it, obj) is None and class_attr(it, obj.cls, "__iter__", st) is None:
-                it.may_raise(st, e, fr)
+                iterate(it, b, fr, st, e)
                 return None
         if obj is not None and obj.kind in ("dict", "set"):
             need_hash(it, a, fr, st, e)
@@ -862,10 +862,22 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
 
         method = class_attr(it, obj.cls, "__iter__", st)
         if isinstance(method, FuncV):
-            return iterate(it, calls.call(it, BoundV(method, v), [], {}, st, e, fr), fr, st, e)
+            given = calls.call(it, BoundV(method, v), [], {}, st, e, fr)
+            target = st.get(given.oid) if isinstance(given, Ref) else None
+            if isinstance(given, Ref) and target is not None and target.cls is not None:
+                return _drain_object(it, given, fr, st, e)
+            return iterate(it, given, fr, st, e)
         record = record_items(it, obj)
         if record is None:
             it.may_raise(st, e, fr)
+            method = class_attr(it, obj.cls, "__getitem__", st)
+            if isinstance(method, FuncV):  # the old protocol: from 0 on, until IndexError
+                from flowcheck.interp import statements
+
+                asked = BoundV(method, v)
+                statements.stabilise(
+                    it, st, lambda s: void(calls.call(it, asked, [Unknown("an index")], {}, s, e, fr))
+                )
         return record
     if isinstance(v, ClassV):
         if v.enum_kind:
@@ -916,6 +928,10 @@ def visit(
     statements.stabilise(it, st, lambda s: work(element(it, v, s), s))
 
 
+def void(v: Value) -> None:
+    """For a call made for its effects."""
+
+
 def record_items(it: Interpreter, obj: Obj) -> list[Value] | None:
     """The fields of a NamedTuple, which is a tuple too."""
     cls = obj.cls
@@ -927,6 +943,74 @@ def record_items(it: Interpreter, obj: Obj) -> list[Value] | None:
 
     values = [obj.attrs.get(name, UNBOUND) for name in record_fields(it, cls)]
     return None if any(UNBOUND in alternatives(v) for v in values) else values
+
+
+def next_of(
+    it: Interpreter, v: Ref, fr: Frame, st: State, e: ir.Node | None
+) -> tuple[Value | None, State | None]:
+    """``v.__next__()``: the value, in ``st``, and the state in which there is none; either may be missing."""
+    from flowcheck.interp import calls
+    from flowcheck.interp.classes import class_attr
+    from flowcheck.interp.engine import Dead
+    from flowcheck.interp.statements import catches
+
+    obj = st.get(v.oid)
+    method = class_attr(it, obj.cls, "__next__", st) if obj is not None and obj.cls is not None else None
+    if not isinstance(method, FuncV):
+        it.may_raise(st, e, fr)
+        return Unknown("an element"), st.fork()
+    value: Value | None = None
+    it.handlers.append([])
+    it.in_try += 1
+    try:
+        value = calls.call(it, BoundV(method, v), [], {}, st, e, fr)
+    except Dead:
+        pass
+    finally:
+        raised = it.handlers.pop()
+        it.in_try -= 1
+    ended: list[State] = []
+    for r in raised:
+        answer = catches([("StopIteration", None)], r)
+        if answer is not False:
+            ended.append(r.state.fork())
+        if answer is not True:
+            it.handlers[-1].append(r)
+    return value, merge(ended).fork() if ended else None
+
+
+def _drain_object(it: Interpreter, v: Ref, fr: Frame, st: State, e: ir.Node | None) -> list[Value] | None:
+    from flowcheck.interp import statements
+    from flowcheck.interp.engine import Dead
+
+    out: list[Value] = []
+    while len(out) <= it.config.max_unroll:
+        before = st.fork()
+        value, ended = next_of(it, v, fr, st, e)
+        if value is not None and ended is not None:
+            st.become(before)
+            break
+        if value is None:
+            if ended is None:
+                raise Dead
+            st.become(ended)
+            return out
+        out.append(value)
+
+    ends: list[State] = []
+
+    def step(state: State) -> None:
+        value, ended = next_of(it, v, fr, state, e)
+        if ended is not None:
+            ends.append(ended)
+        if value is None:
+            raise Dead
+
+    statements.stabilise(it, st, step)
+    if not ends:
+        raise Dead
+    st.become(merge(ends).fork())
+    return None
 
 
 def _iterate_union(it: Interpreter, v: Union, fr: Frame, st: State, e: ir.Node | None) -> list[Value] | None:

@@ -158,8 +158,8 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
     it.lazy_busy.add(key)
     it.count("skeleton attributes")
     limit = it.lazy_limit
-    if limit is None:
-        it.lazy_limit = it.steps + it.config.skeleton_budget
+    own = it.steps + (it.config.skeleton_budget if limit is None else it.config.nested_budget)
+    it.lazy_limit = own if limit is None else min(own, limit)
     result: Value | None = None
     failed = False
     it.lazy_depth += 1
@@ -180,8 +180,8 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
                         result = value if result is None else join(result, value)
                 overridden |= {m.name for m in _methods(c) if not _calls_super(c, m)}
     except LazyCut:
-        if limit is not None:
-            raise
+        if limit is not None and it.steps > limit:
+            raise  # it is what asked for this attribute that has run out
         result = Unknown(f"{obj.cls.name}.{name} costs too much to evaluate", ("skeleton", b.oid, name))
     finally:
         it.lazy_depth -= 1

@@ -378,8 +378,7 @@ def _fixpoint(
             lasting = set(table.values())
             if covers(head, merged, newest, lasting):
                 break
-            if round_ >= 2:
-                widen(head, merged)
+            widen(head, merged, everything=round_ >= 2)
             head = merged
         else:
             it.count("loops without a fixed point")
@@ -409,8 +408,7 @@ def stabilise(it: Interpreter, st: State, step: Callable[[State], None]) -> None
             merged = merge([head.fork(), inside])
             if covers(head, merged, newest, set(table.values())):
                 break
-            if round_ >= 2:
-                widen(head, merged)
+            widen(head, merged, everything=round_ >= 2)
             head = merged
     finally:
         it.loop_sites = pushed
@@ -475,8 +473,19 @@ def covers(head: State, merged: State, newest: int, lasting: set[int]) -> bool:
     return True
 
 
-def widen(head: State, merged: State) -> None:
-    """Makes what still changes in ``merged`` unknown, so that the rounds come to an end. Objects stay named."""
+def _counts(v: Value) -> bool:
+    """Whether a value that changes between rounds is one that goes on changing: numbers, strings, what is unknown."""
+    return all(
+        isinstance(x, Unknown) or (isinstance(x, Known) and x.value is not None and not isinstance(x.value, bool))
+        for x in alternatives(v)
+    )
+
+
+def widen(head: State, merged: State, everything: bool = True) -> None:
+    """Makes what still changes in ``merged`` unknown, so that the rounds come to an end. Objects stay named.
+
+    Without ``everything`` only counters and the like, and containers that grow: flags and members settle by themselves.
+    """
     for oid in _changed(head, merged):
         a, b = head.get(oid), merged.get(oid)
         if a is None or b is None:
@@ -486,7 +495,7 @@ def widen(head: State, merged: State) -> None:
             for name in list(w.attrs):
                 if name[0] == "@":
                     del w.attrs[name]
-                elif w.attrs.get(name) != a.attrs.get(name):
+                elif w.attrs.get(name) != a.attrs.get(name) and (everything or _counts(w.attrs[name])):
                     w.attrs[name] = join(w.attrs[name], Unknown("changes in a loop"))
             if w.items != a.items:
                 w.open(())
@@ -522,6 +531,17 @@ def _loop_over(it: Interpreter, s: ir.For, source: Value, fr: Frame, st: State) 
     if obj is not None and obj.cls is None and obj.kind in ("list", "iterator") and obj.items is not None and obj.exact:
         assert isinstance(source, Ref)
         return _loop_live(it, s, source, fr, st)
+    if obj is not None and obj.cls is not None and obj.kind == "object":
+        assert isinstance(source, Ref)
+        method = classes.class_attr(it, obj.cls, "__iter__", st)
+        if isinstance(method, FuncV):
+            given = calls.call(it, BoundV(method, source), [], {}, st, s, fr)
+            target = st.get(given.oid) if isinstance(given, Ref) else None
+            if isinstance(given, Ref) and target is not None and target.cls is not None:
+                return _loop_next(it, s, given, fr, st)
+            if not isinstance(given, Union):
+                return _loop_over(it, s, given, fr, st)
+            source = given
     items = operators.iterate(it, source, fr, st, s)
     if items is not None and len(items) <= it.config.max_unroll:
         size = len(items)
@@ -613,6 +633,38 @@ def _loop_live(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) ->
         if current is None:
             break
     return _after_loop(it, s.orelse, fr, current, breaks, done)
+
+
+def _loop_next(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) -> list[Outcome]:
+    """An object that is an iterator itself: its ``__next__`` runs before each round."""
+    from flowcheck.interp.engine import Dead
+
+    done: list[Outcome] = []
+    breaks: list[State] = []
+
+    def enter(state: State) -> tuple[State | None, State | None]:
+        body = state.fork()
+        v, ended = operators.next_of(it, source, fr, body, s)
+        if v is None:
+            return None, ended
+        try:
+            names.assign(it, s.target, v, fr, body)
+        except Dead:
+            return None, ended
+        return body, ended
+
+    current = st
+    for _ in range(it.config.max_unroll):
+        body, leave = enter(current)
+        if body is None:
+            return _after_loop(it, s.orelse, fr, leave, breaks, done)
+        if leave is not None:
+            break
+        after = _round(it, s.body, fr, body, breaks, done)
+        if after is None:
+            return _after_loop(it, (), fr, None, breaks, done)
+        current = after
+    return _fixpoint(it, s.body, s.orelse, fr, current, enter, breaks, done)
 
 
 def _loop_lazily(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) -> list[Outcome]:

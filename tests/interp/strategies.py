@@ -6,6 +6,7 @@ its loops are bounded, and it returns everything that it has made, so that the o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 T = TypeVar("T")
 Draw = Callable[[Any], Any]
 NUMBERS = ("x", "y", "z")
+PART = re.compile(r"<([a-z]+)(\d?)>")
 
 
 class Writer:
@@ -47,7 +49,18 @@ class Writer:
 
     # --------------------------------------------------------------------------------------------------- writing
     def put(self, *lines: str) -> None:
-        self.lines += ["    " * self.level + line for line in lines]
+        """Writes lines; ``<number1>`` in them stands for what ``self.number(1)`` gives, and so on."""
+        self.lines += ["    " * self.level + self.filled(line) for line in lines]
+
+    def filled(self, text: str) -> str:
+        def part(match: re.Match[str]) -> str:
+            method = getattr(self, match[1])
+            return self.filled(str(method(int(match[2])) if match[2] else method()))
+
+        return PART.sub(part, text)
+
+    def variable(self) -> str:
+        return self.one(NUMBERS)
 
     def safely(self, *lines: str) -> None:
         """Statements that may well raise; most of the time the program goes on."""
@@ -92,7 +105,7 @@ class Writer:
         if n == 9:
             return f"{self.one(('min', 'max'))}({self.number(depth - 1)}, {self.number(depth - 1)})"
         if n == 10:
-            return f"({self.one(NUMBERS)} := {self.number(depth - 1)})"
+            return f"(<variable> := {self.number(depth - 1)})"
         if self.functions:
             name, arity = self.one(self.functions)
             return f"{name}({', '.join(self.number(0) for _ in range(arity))})"
@@ -111,13 +124,13 @@ class Writer:
         if n == 5:
             return f"not {self.test(depth - 1)}"
         if n == 6:
-            return f"{self.number(0)} < {self.number(depth - 1)} <= {self.number(0)}"
+            return f"<number0> < {self.number(depth - 1)} <= <number0>"
         if n == 7:
-            return f"{self.number(depth - 1)} {self.one(('in', 'not in'))} ({self.number(0)}, {self.number(0)})"
+            return f"{self.number(depth - 1)} {self.one(('in', 'not in'))} (<number0>, <number0>)"
         if n == 8:
             return f"isinstance({self.one(('a', 'b', 'c', 'x'))}, {self.one(('int', 'bool', 'str', '(str, int)'))})"
         if n == 9:
-            return f"({self.one(NUMBERS)} := {self.number(depth - 1)}) {self.one(('==', '<', '!='))} {self.below(4)}"
+            return f"(<variable> := {self.number(depth - 1)}) {self.one(('==', '<', '!='))} {self.below(4)}"
         return f"bool({self.number(depth - 1)})"
 
     # ------------------------------------------------------------------------------------------------ statements
@@ -125,11 +138,11 @@ class Writer:
         name = self.one(NUMBERS)
         n = self.below(5)
         if n == 0:
-            self.put(f"{name} {self.one(('+=', '-=', '*='))} {self.number(1)}")
+            self.put(f"{name} {self.one(('+=', '-=', '*='))} <number1>")
         elif n == 1:
-            self.put(f"x, y = {self.number(1)}, {self.number(1)}")
+            self.put(f"x, y = <number1>, <number1>")
         else:
-            self.put(f"{name} = {self.number()}")
+            self.put(f"{name} = <number2>")
 
     def statement(self) -> None:
         self.left -= 1
@@ -142,9 +155,9 @@ class Writer:
         return [self.simple, self.simple, self.branch, self.loop, self.count_down]
 
     def branch(self) -> None:
-        self.block(f"if {self.test()}:", self.some)
+        self.block(f"if <test2>:", self.some)
         if self.chance(3):
-            self.block(f"elif {self.test()}:", self.some)
+            self.block(f"elif <test2>:", self.some)
         if self.chance(2):
             self.block("else:", self.some)
 
@@ -167,7 +180,7 @@ class Writer:
     def loop_body(self) -> None:
         self.some()
         if self.chance(2):
-            self.block(f"if {self.test(1)}:", lambda: (self.some(1), self.put(self.one(("break", "continue"))))[0])
+            self.block(f"if <test1>:", lambda: (self.some(1), self.put(self.one(("break", "continue"))))[0])
             self.some(2)
 
     def count_down(self) -> None:
@@ -177,7 +190,7 @@ class Writer:
         self.loops += 1
         fuel = self.fresh("n")
         self.put(f"{fuel} = {self.one(('b', '2', '3', 'b + 1', '(c or 0)'))}")
-        extra = f" and {self.test(1)}" if self.chance(2) else ""
+        extra = f" and <test1>" if self.chance(2) else ""
 
         def body() -> None:
             self.put(f"{fuel} -= 1")
@@ -235,11 +248,11 @@ class Control(Writer):
         if self.level < 2:
             self.simple()
         else:
-            self.put(f"return {self.number(1)}" if self.chance(2) else self.one(("x = -1", "y = -1")))
+            self.put(f"return <number1>" if self.chance(2) else self.one(("x = -1", "y = -1")))
 
     def unset(self) -> None:
         name = self.fresh("u")
-        self.block(f"if {self.test(1)}:", lambda: self.put(f"{name} = {self.number(1)}"))
+        self.block(f"if <test1>:", lambda: self.put(f"{name} = <number1>"))
         if self.chance(4):
             self.put(f"del {name}")
         self.put(f"x = {name}")
@@ -251,7 +264,7 @@ class Control(Writer):
             pattern = self.one(
                 ("0", "1 | 2", "None", "True", "(0, y)", "[x, *rest]", "(1, 2) | (2, 1)", "int(z)", "int()", "[_, None, _]")
             )
-            guard = f" if {self.test(1)}" if self.chance(3) else ""
+            guard = f" if <test1>" if self.chance(3) else ""
             self.block(f"case {pattern}{guard}:", self.some)
         if self.chance(2):
             self.block("case _:", self.some)
@@ -278,7 +291,7 @@ class Heap(Writer):
         self.put("x = y = z = 0")
         self.put("SHARED = [1]")
         for name in THINGS:
-            self.put(f"{name} = {self.make(1)}")
+            self.put(f"{name} = <make1>")
 
     def make(self, depth: int = 2) -> str:
         if depth <= 0:
@@ -288,7 +301,7 @@ class Heap(Writer):
         n = self.below(8)
         inner = self.make(depth - 1)
         return (
-            f"[{inner}]", f"{{'k': {inner}, 'l': 1}}", f"N({inner})", f"M({inner}, g={self.number(0)})", f"[{inner}, {inner}]",
+            f"[{inner}]", f"{{'k': {inner}, 'l': 1}}", f"N({inner})", f"M({inner}, g=<number0>)", f"[{inner}, {inner}]",
             f"({inner}, [])", "[]", "{}",
         )[n]  # fmt: skip
 
@@ -300,7 +313,7 @@ class Heap(Writer):
         t = self.thing()
         return (
             t, t, self.make(1), self.number(1), f"{t}.f", f"{t}['k']", f"{t}[0]",
-            f"({t} if {self.test(1)} else {self.thing()})", f"({t} or {self.thing()})",
+            f"({t} if <test1> else <thing>)", f"({t} or <thing>)",
         )[n]  # fmt: skip
 
     def kinds(self) -> list[Callable[[], None]]:
@@ -327,20 +340,20 @@ class Heap(Writer):
         n = self.below(12)
         t = self.thing()
         self.safely((
-            f"{name} = {self.value()}", f"{name} = {self.value()}", f"{name} = {self.make(2)}", f"{name} = copy.copy({t})",
-            f"{name} = copy.deepcopy({t})", f"u, v = v, u", f"{name}, *w = {self.value()}, {self.value()}, {self.value()}",
-            f"{name} = push({t}, {self.value()})", f"{name} = same({self.value()})", f"{name} = wrap({self.value()}, k={self.number(0)})",
-            f"{name} = [*{t}, {self.value()}]", f"{name} = getattr({t}, 'f', {self.value()})",
+            f"{name} = <value>", f"{name} = <value>", f"{name} = <make2>", f"{name} = copy.copy({t})",
+            f"{name} = copy.deepcopy({t})", f"u, v = v, u", f"{name}, *w = <value>, <value>, <value>",
+            f"{name} = push({t}, <value>)", f"{name} = same(<value>)", f"{name} = wrap(<value>, k=<number0>)",
+            f"{name} = [*{t}, <value>]", f"{name} = getattr({t}, 'f', <value>)",
         )[n])  # fmt: skip
 
     def mutate(self) -> None:
         n = self.below(20)
-        t, v = self.thing(), self.value()
+        t, v = self.thing(), "<value>"
         self.safely((
             f"{t}.append({v})", f"{t}.f = {v}", f"{t}['k'] = {v}", f"{t}[0] = {v}", f"{t} += [{v}]", f"{t}.g += 1",
             f"{t}.extend([{v}, x])", f"x = {t}.pop()", f"{t}.update(k={v})", f"del {t}[0]", f"{t}.f.append({v})",
-            f"y = {t} is {self.thing()}", f"{t}.setdefault('m', []).append({v})", f"setattr({t}, 'f', {v})",
-            f"{t}[0:1] = [{v}]", f"x = {t} == {self.thing()}", f"{t}.grow({v})", f"{t}.insert(0, {v})", f"y = len({t})",
+            f"y = {t} is <thing>", f"{t}.setdefault('m', []).append({v})", f"setattr({t}, 'f', {v})",
+            f"{t}[0:1] = [{v}]", f"x = {t} == <thing>", f"{t}.grow({v})", f"{t}.insert(0, {v})", f"y = len({t})",
             f"x = {v} in {t}",
         )[n])  # fmt: skip
 
@@ -391,7 +404,7 @@ class Exceptions(Writer):
         if self.chance(3):
             super().simple()
         else:
-            self.put(self.one((f"log.append({self.number(0)})", f"x = deep({self.number(0)}, log)", "log.append('s')")))
+            self.put(self.one((f"log.append(<number0>)", f"x = deep(<number0>, log)", "log.append('s')")))
 
     def kinds(self) -> list[Callable[[], None]]:
         return [
@@ -402,16 +415,16 @@ class Exceptions(Writer):
     def throw(self) -> None:
         what = self.one((*RAISES[:5], "E2(1)", "KeyError('k')", "ValueError(x)"))
         if self.chance(2):
-            self.put(f"if {self.test(1)}:", f"    raise {what}")
+            self.put(f"if <test1>:", f"    raise {what}")
         else:
             self.put(self.one((f"raise {what}", "x = 1 // b", "x = [1, 2][b]", "x = {0: 1}[b]", "assert b", "x = c + 1")))
 
     def leave(self) -> None:
-        options = [f"return x, {self.number(0)}, log"]
+        options = [f"return x, <number0>, log"]
         if self.loops:
             options += ["break", "continue"]
         if self.level > 1:
-            self.put(f"if {self.test(1)}:", "    " + self.one(options))
+            self.put(f"if <test1>:", "    " + self.one(options))
         else:
             self.simple()
 
@@ -453,7 +466,7 @@ class Exceptions(Writer):
 
         self.block(f"def {name}(b, c, log, a=a):", lambda: (self.put("y = z = 0"), body())[0])
         self.loops = loops
-        self.put(f"y = {name}({self.number(0)}, c, log)")
+        self.put(f"y = {name}(<number0>, c, log)")
 
     def loop(self) -> None:
         if self.loops >= 2:
@@ -496,7 +509,7 @@ class Classes(Writer):
             self.put("    self.log = log", f"    self.{self.one(('f', 'g', '_p'))} = v", "    self.g = 0", "    type(self).made += 1")
         members = [
             self.prop, self.getter, self.setter, self.truth, self.length, self.equal, self.class_method, self.static, self.method,
-            self.method, self.chained, self.contains, self.item, self.add, self.less, self.called,
+            self.method, self.chained, self.contains, self.item, self.add, self.less, self.called, self.iterator, self.walk,
         ]  # fmt: skip
         for _ in range(1 + self.below(4)):
             self.one(members)(bool(bases))
@@ -546,7 +559,7 @@ class Classes(Writer):
         self.put("def __contains__(self, v):", "    return v == self.g")
 
     def item(self, derived: bool) -> None:
-        self.put("def __getitem__(self, k):", "    self.log.append(k)", "    return k if k else self.k")
+        self.put("def __getitem__(self, k):", "    if k > 2:", "        raise IndexError", "    self.log.append(k)", "    return k if k else self.k")
 
     def add(self, derived: bool) -> None:
         which = self.one(("add", "radd", "iadd"))
@@ -555,13 +568,20 @@ class Classes(Writer):
     def less(self, derived: bool) -> None:
         self.put("def __lt__(self, v):", "    return self.g < 1")
 
+    def iterator(self, derived: bool) -> None:
+        self.put("def __iter__(self):", "    return self", "def __next__(self):", "    self.g += 1", f"    if self.g > {self.one(('2', 'self.k'))}:")
+        self.put("        raise StopIteration", "    self.log.append('next')", "    return self.g")
+
+    def walk(self, derived: bool) -> None:
+        self.put("def __iter__(self):", "    for n in range(2):", "        self.log.append('yield')", "        yield n + self.g")
+
     def called(self, derived: bool) -> None:
         self.put("def __call__(self, v=0):", "    self.g += 1", "    return self.g")
 
     def prologue(self) -> None:
         self.put("x = y = z = 0", "log = []")
         for name in ("o", "p"):
-            self.put(f"{name} = {self.instance()}")
+            self.put(f"{name} = <instance>")
 
     def instance(self) -> str:
         first, second = self.one(self.class_names), self.one(self.class_names)
@@ -577,14 +597,18 @@ class Classes(Writer):
     def use(self) -> None:
         o, attr = self.one(("o", "p", "o", "p")), self.one(self.ATTRS)
         cls = self.one(self.class_names)
-        n = self.below(26)
+        n = self.below(30)
         self.safely((
-            f"x = {o}.{attr}", f"{o}.{attr} = {self.number(0)}", f"{o}.{attr} += 1", f"x = {o}.act({self.number(0)})", f"x = {o}.other()",
+            f"x = {o}.{attr}", f"{o}.{attr} = <number0>", f"{o}.{attr} += 1", f"x = {o}.act(<number0>)", f"x = {o}.other()",
             f"x = getattr({o}, '{attr}', -1)", f"y = hasattr({o}, '{attr}')", f"y = 1 if {o} else 2", f"y = o == p", f"y = o != p",
-            f"o = {self.instance()}", "o, p = p, o", f"y = len({o})", f"x = {cls}.build(log)", f"x = {o}.twice(3)", f"y = isinstance({o}, {cls})",
-            f"y = {o} in [p, 1]", f"x = {o} + 1", f"x = 1 + {o}", f"{o} += 1", f"y = o < p", f"x = {o}[{self.number(0)}]", f"x = {o}()",
-            f"{cls}.k = {self.number(0)}", f"x = ({o} or 3)", f"x = (type({o}) is {cls}, {cls}.made, {cls}.k)",
+            f"o = <instance>", "o, p = p, o", f"y = len({o})", f"x = {cls}.build(log)", f"x = {o}.twice(3)", f"y = isinstance({o}, {cls})",
+            f"y = {o} in [p, 1]", f"x = {o} + 1", f"x = 1 + {o}", f"{o} += 1", f"y = o < p", f"x = {o}[<number0>]", f"x = {o}()",
+            f"{cls}.k = <number0>", f"x = ({o} or 3)", f"x = (type({o}) is {cls}, {cls}.made, {cls}.k)", f"x = list({o})",
+            f"x = next({o}, -1)", f"x = [n for n in {o} if n != b]", f"x, *y = {o}",
         )[n])  # fmt: skip
+
+    def iterable(self) -> str:
+        return self.one(("o", "p", "range(b)", "(o, p)"))
 
     def simple(self) -> None:
         self.use()
@@ -628,7 +652,7 @@ class DataModel(Writer):
     def test(self, depth: int = 2) -> str:
         if self.chance(2):
             m = self.mode()
-            return self.one((f"{m}", f"{m} == {self.mode()}", f"{m} is {self.mode()}", f"{m} > {self.mode()}", f"{m}.wide()", f"{m} in (Mode.NULL, mode)", f"not {m}", "d.l", "out"))
+            return self.one((f"{m}", f"{m} == <mode>", f"{m} is <mode>", f"{m} > <mode>", f"{m}.wide()", f"{m} in (Mode.NULL, mode)", f"not {m}", "d.l", "out"))
         return super().test(depth)
 
     def guarded(self) -> None:
@@ -650,14 +674,14 @@ class DataModel(Writer):
         m = self.mode()
         n = self.below(36)
         self.safely(*(
-            f"mode = {m}", f"d.m = {m}", f"{name} = max({m}, {self.mode()})", f"{name} = min({m}, {self.mode()})", f"{name} = {m} or {self.mode()}",
+            f"mode = {m}", f"d.m = {m}", f"{name} = max({m}, <mode>)", f"{name} = min({m}, <mode>)", f"{name} = {m} or <mode>",
             f"{name} = {m}.name", f"{name} = {m} + 1", f"{name} = Mode[{self.one(('mode.name', repr('FULL'), repr('NO')))}]",
             f"{name} = Kind({self.one((repr('a'), repr('b'), 'b'))})", f"{name} = Kind.{self.one(('A', 'B', 'C'))}.other", f"{name} = {m}.wide()",
-            "d = replace(d, n=d.n + 1)", f"d = D({self.number(0)}, {m})", f"{name} = d", f"{name} = copy.copy(d)", f"{name} = copy.deepcopy(d)",
-            "d.l.append(x)", f"{name} = d == D({self.number(0)})", f"{name} = F({self.number(0)})", f"{name} = F() == F(k=Kind.C)",
-            f"f = F({self.number(0)})\nf.n = 3", f"{name} = P({self.number(0)})", "x, y = P(b, z)", f"{name} = P(1, v=d).v",
-            f"{name} = step()", f"{name} = step({self.number(0)})", f"{name} = many({self.number(0)}, *out[:1])", f"{name} = many(1, k={self.number(0)}, **{{'w': x}})",
-            f"{name} = partial(many, {self.number(0)}, k=b)(5)", f"{name} = list(gen(b, out))", f"{name} = next(gen({self.number(0)} % 3, out), None)",
+            "d = replace(d, n=d.n + 1)", f"d = D(<number0>, {m})", f"{name} = d", f"{name} = copy.copy(d)", f"{name} = copy.deepcopy(d)",
+            "d.l.append(x)", f"{name} = d == D(<number0>)", f"{name} = F(<number0>)", f"{name} = F() == F(k=Kind.C)",
+            f"f = F(<number0>)\nf.n = 3", f"{name} = P(<number0>)", "x, y = P(b, z)", f"{name} = P(1, v=d).v",
+            f"{name} = step()", f"{name} = step(<number0>)", f"{name} = many(<number0>, *out[:1])", f"{name} = many(1, k=<number0>, **{{'w': x}})",
+            f"{name} = partial(many, <number0>, k=b)(5)", f"{name} = list(gen(b, out))", f"{name} = next(gen(<number0> % 3, out), None)",
             f"{name} = sum(chain(2, out))", f"{name} = any(i == b for i in gen(3, out))", f"{name} = [i for i in gen(2, out) if i != b]",
             f"{name} = {{k: v for k, v in zip('pq', gen(2, out))}}", "step = counter(step())",
         )[n].split("\n"))  # fmt: skip
@@ -689,11 +713,143 @@ class Unknowns(Writer):
         i = self.one(NUMBERS)
         self.put((
             "o = N(x)", "o = N(x, o)", "p = o", "o, p = p, o", "l.append(o)", "l.append(x)", "m = l", "m = list(l)", "l = [x]", "p.v += 1",
-            "o.nxt = p", "bump(p)", "x, y, z = y, z, x + 1", "d[x] = o", "d['k'] = p", f"{i} = len(l)", f"{i} = {self.number(1)}", "fs.append(lambda: x)",
+            "o.nxt = p", "bump(p)", "x, y, z = y, z, x + 1", "d[x] = o", "d['k'] = p", f"{i} = len(l)", f"{i} = <number1>", "fs.append(lambda: x)",
             "fs.append(lambda n=x: n)", "o.seen.append(x)", "p = o.nxt or o", "l[-1:] = [y]", "p.seen = o.seen", f"{i} += 1", "m.append(l)" if self.chance(6) else "m.append(y)",
             "d.update(k=x)", "o = d.get('k', o)" if self.chance(5) else "d.setdefault('s', l)", "y = o is p", "y = o.v",
             "l = [N(i) for i in range(b)]", "x = sum(1 for i in l[:3])", "o = bump(N(1), x)", "z = x == y", "o.t = x",
         )[n])  # fmt: skip
+
+
+class Tests(Writer):
+    """Conditions that run code, that are kept for later, and that tell apart what a name may be."""
+
+    returns = ("x", "y", "z", "o", "p", "q", "t", "s", "log")
+
+    def preamble(self) -> None:
+        self.put(
+            "FLAG = 0",
+            "class N:", "    def __init__(self, v, nxt=None):", "        self.v = v", "        self.nxt = nxt", "        self.on = v",
+            "    def take(self):", "        self.v -= 1", "        return self.v > 0",
+            "    def ready(self):", "        return self.on and self.v",
+            "    def flip(self):", "        old = self.on", "        self.on = not old", "        return old",
+            "    @property", "    def live(self):", "        return self.nxt is not None",
+            "    @property", "    def once(self):", "        self.v += 1", "        return self.v == 2",
+            "class S(N):", "    def ready(self):", "        return not self.on", "    def __bool__(self):", "        self.v += 1", "        return self.v % 2 == 0",
+            "def pick(a, n):", "    return N(n) if a else None",
+            "def choose(n):", "    if n == 0:", "        return None", "    if n == 1:", "        return 5", "    if n == 2:", "        return 'two'", "    return N(n)",
+            "def raise_flag(v):", "    global FLAG", "    FLAG = v", "    return FLAG",
+            "def check(o, log):", "    log.append('check')", "    return o is not None and o.ready()",
+        )  # fmt: skip
+
+    def prologue(self) -> None:
+        self.put("x = y = z = 0", "log = []", "o = N(b)", "p = pick(a, b)", "q = choose(b)", "t = s = False")
+        self.put("def local():", "    return x", "def poke(n=1):", "    nonlocal x", "    x += n", "    return x > 1")
+
+    def kinds(self) -> list[Callable[[], None]]:
+        return [self.work] * 5 + [self.keep, self.keep, self.branch, self.branch, self.branch, self.loop, self.count_down, self.walk]
+
+    def simple(self) -> None:
+        self.work()
+
+    def test(self, depth: int = 2) -> str:
+        n = self.below(26 if depth > 0 else 14)
+        o = self.one(("o", "p", "q", "o", "p"))
+        options = (
+            "t", "s", "not t", f"{o}", f"{o} is None", f"{o} is not None", f"{o} is p", "a", "c is None", "x", f"not {o}", "q == 5", "b == 2", "t is s",
+            f"o.take()", f"{o} and {o}.ready()", "o.flip()", "o.live", "o.once", f"isinstance({o}, {self.one(('N', 'S', 'int', '(str, N)'))})", "check(p, log)",
+            "poke()", "local() == 1", f"({self.one(('t', 's', 'x'))} := <test0>)", f"(<test{depth - 1}> {self.one(('and', 'or'))} <test{depth - 1}>)",
+            f"getattr({o}, 'on', None)",
+        )  # fmt: skip
+        return options[n]
+
+    def keep(self) -> None:
+        self.put(f"{self.one(('t', 's'))} = <test2>" if self.chance(2) else f"{self.one(('t', 's'))} = bool(<test1>)")
+
+    def work(self) -> None:
+        o = self.one(("o", "p", "q", "o"))
+        n = self.below(24)
+        self.safely((
+            f"x = <number1>", "o.v = x", "o.on = False", "o.on = t", f"{o} = N(<number0>)", f"{o} = S(<number0>)", f"{o} = None", f"{o} = p",
+            "p = o", "p = pick(t, 1)", "q = choose(x)", "o.nxt = p", "o = o.nxt or o", f"{o}.v += 1", "log.append(x)", "poke(b)", "o.take()", "raise_flag(x)",
+            "y = FLAG", "z = local()", f"x = {o}.v", "t, s = s, t", f"y = ({o} if <test1> else x)", "z = o.once",
+        )[n])  # fmt: skip
+
+    def walk(self) -> None:
+        if self.loops >= 1:
+            self.simple()
+            return
+        self.loops += 1
+        fuel = self.fresh("n")
+        self.put(f"{fuel} = 4")
+
+        def body() -> None:
+            self.put(f"{fuel} -= 1", f"if {fuel} == 0:", "    break")
+            self.some(2)
+            self.put(self.one(("p = p.nxt", "o.v -= 1", "x += 1", "p = None")))
+
+        self.block(f"while {self.one(('p is not None', 'o.take()', 'poke()', '(p := p and p.nxt)', self.test(1)))}:", body)
+        self.loops -= 1
+
+
+class Closures(Writer):
+    """Functions in functions, ``nonlocal`` and ``global``, decorators, recursion, names that a loop binds again."""
+
+    returns = ("x", "y", "z", "log", "[f() for f in fs]", "TOTAL")
+
+    def preamble(self) -> None:
+        self.put(
+            "TOTAL = 0", "MADE = None",
+            "def add(n):", "    global TOTAL", "    TOTAL += n", "    return TOTAL",
+            "def make():", "    global MADE", "    if MADE is None:", "        MADE = [0]", "    MADE.append(1)", "    return len(MADE) > 1",
+            "def noted(log):", "    def wrap(f):", "        def inner(*args, **kw):", "            log.append(len(args))", "            return f(*args, **kw)", "        return inner", "    return wrap",
+            "def twice(f):", "    return lambda *args: (f(*args), f(*args))[1]",
+            "def fact(n):", "    return 1 if n <= 0 else n * fact(n - 1)",
+            "def even(n):", "    return n == 0 or odd(n - 1)", "def odd(n):", "    return n != 0 and even(n - 1)",
+        )  # fmt: skip
+
+    def prologue(self) -> None:
+        self.put("x = y = z = 0", "log = []", "fs = []")
+
+    def kinds(self) -> list[Callable[[], None]]:
+        return [self.define, self.define, self.define, self.use, self.use, self.use, self.branch, self.loop, self.count_down]
+
+    def simple(self) -> None:
+        if self.chance(2):
+            super().simple()
+        else:
+            self.use()
+
+    def define(self) -> None:
+        name = self.fresh("g")
+        if self.chance(3):
+            self.put(self.one(("@noted(log)", "@twice")))
+        defaults = self.one(("", "", f", k=<variable>", ", k=log"))
+        outer = self.functions
+
+        def body() -> None:
+            if self.chance(2):
+                self.put(f"nonlocal <variable>")
+                self.put(self.lines[-1].strip().replace("nonlocal ", "") + f" {self.one(('+=', '='))} {self.one(('n', '1', 'b'))}")
+            self.functions = []
+            for _ in range(self.below(3)):
+                self.put(self.one((f"log.append(<variable>)", f"fs.append(lambda: n)", "add(n)", "if n > 1: return x")))
+            self.functions = outer
+            self.put(f"return {self.one((*NUMBERS, 'n', 'n + x', 'k' if defaults and 'log' not in defaults else 'b'))}")
+
+        self.block(f"def {name}(n=1{defaults}):", body)
+        if self.level <= 1:
+            self.functions = [*self.functions, (name, self.below(2))]
+        else:
+            self.put(f"<variable> = {name}(<number0>)")
+
+    def use(self) -> None:
+        n = self.one(NUMBERS)
+        loops = "x" if not self.loops else self.one(("x", "y"))
+        self.put(self.one((
+            f"fs.append(lambda: {n})", f"fs.append(lambda n={n}: n)", f"{n} = add(<number0>)", f"{n} = make()", f"{n} = fact(<number0> % 3)",
+            f"{n} = even(b)", f"fs = [lambda: i for i in range(b)]", f"{n} = sum(f() for f in fs[:2])", f"{n} = <number2>", f"log.append({n})",
+            f"{n} = [i + {loops} for i in range(2)][b % 2]", f"{n} = TOTAL", f"{n} = (lambda v: v + {loops})(<number0>)",
+        )))  # fmt: skip
 
 
 def programs(writer: type[Writer]) -> st.SearchStrategy[str]:

@@ -9,11 +9,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.interp.harness import check
-from tests.interp.strategies import Classes, Control, DataModel, Exceptions, Heap, Unknowns, Writer, programs
+from tests.interp.strategies import (
+    Classes,
+    Closures,
+    Control,
+    DataModel,
+    Exceptions,
+    Heap,
+    Tests,
+    Unknowns,
+    Writer,
+    programs,
+)
 
 PARTS: dict[str, type[Writer]] = {
     "control": Control, "heap": Heap, "exceptions": Exceptions, "classes": Classes, "data model": DataModel,
-    "unknown loops": Unknowns,
+    "unknown loops": Unknowns, "tests": Tests, "closures": Closures,
 }  # fmt: skip
 FEW = settings(
     max_examples=60,
