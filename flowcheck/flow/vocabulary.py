@@ -76,6 +76,7 @@ class ScenarioWords(_Table):
     device_attributes: tuple[str, ...]
     true_functions: tuple[str, ...]
     false_functions: tuple[str, ...]
+    none_functions: tuple[str, ...]
     arguments: dict[str, Any]
     arguments_functions: tuple[str, ...]
     bags: tuple[str, ...]

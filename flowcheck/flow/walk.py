@@ -115,6 +115,7 @@ class Walk:
         words = self.words
         functions: dict[str, Value] = {n: TRUE for n in words.scenario.true_functions}
         functions.update({n: FALSE for n in words.scenario.false_functions})
+        functions.update({n: NONE for n in words.scenario.none_functions})
         for name in self.effects.all_names if self.effects is not None else words.scenario.bags:
             if any(fnmatch.fnmatchcase(name, p) for p in words.scenario.bags):
                 functions.setdefault(name, Unknown(f"{name}()", ("bag", name)))

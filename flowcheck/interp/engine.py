@@ -265,7 +265,7 @@ class Interpreter:
         valued = obj.kind in ("list", "dict", "set") or (obj.cls is not None and self.custom_eq(obj.cls))
         if self.loop_sites and site is not None and not isinstance(state, BaseState):
             table = self.loop_sites[-1]
-            key = (site.module.name, id(site.owner), site.nid, self.depth)
+            key = (site.module.name, id(site.owner), site.nid, self.depth, obj.kind, id(obj.cls))
             oid = table.get(key)
             if oid is not None and state.get(oid) is not None:
                 from flowcheck.interp.heap import join_objects
