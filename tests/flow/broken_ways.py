@@ -1,0 +1,537 @@
+"""More edits that must be caught: other ways in Python to the same batch, the same function and the same value."""
+
+from __future__ import annotations
+
+from tests.flow.edits import (
+    ASKED,
+    EXTEND_FORWARD,
+    HIGHEST,
+    LAST,
+    MODE,
+    RUN_ONCE,
+    UTILS,
+    Case,
+    after,
+    argument,
+    case,
+    extend,
+    imports,
+    lines,
+    method,
+    verify_input,
+)
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, SCHEDULE_BATCH, SPEC_INFO, TP_WORKER
+
+__all__ = ["HARD"]
+
+LOWER = method(f"def lower(self, batch):\n    batch.capture_hidden_mode = {LAST}  # HS101")
+
+HARD: tuple[Case, ...] = (
+    # what a helper does when its text names nothing
+    case(
+        "by-a-setter-that-names-nothing",
+        imports("from sglang.srt.utils import FIELD, put"),
+        (
+            UTILS,
+            "",
+            'FIELD = "capture_hidden_mode"\n\n\ndef put(target, name, value):\n    setattr(target, name, value)\n',
+        ),
+        after(f"put(model_worker_batch, FIELD, {LAST})  # HS101"),
+    ),
+    case(
+        "by-a-setter-of-many",
+        imports("from sglang.srt.utils import assign"),
+        (
+            UTILS,
+            "",
+            (
+                "def assign(target, **values):\n    for name, value in values.items():\n"
+                "        setattr(target, name, value)\n"
+            ),
+        ),
+        after(f"assign(model_worker_batch, capture_hidden_mode={LAST})  # HS101"),
+    ),
+    case(
+        "by-a-merge-of-dicts",
+        imports("from sglang.srt.utils import merge"),
+        (UTILS, "", "def merge(target, values):\n    target.__dict__.update(values)\n"),
+        after(f'merge(model_worker_batch, {{"capture_hidden_mode": {LAST}}})  # HS101'),
+    ),
+    case(
+        "by-a-method-with-a-common-name",
+        (
+            SCHEDULE_BATCH,
+            "\n\n@dataclasses.dataclass\nclass GenerationBatchResult",
+            lines(
+                """
+
+            def update(self, **values):
+                for name, value in values.items():
+                    setattr(self, name, value)
+        """,
+                4,
+            )
+            + "\n\n@dataclasses.dataclass\nclass GenerationBatchResult",
+        ),
+        after(f"model_worker_batch.update(capture_hidden_mode={LAST})  # HS101"),
+    ),
+    case(
+        "by-setattr-with-a-composed-name",
+        after(f'setattr(model_worker_batch, "capture_" + "hidden_mode", {LAST})  # HS101'),
+    ),
+    case(
+        "by-setattr-with-a-formatted-name",
+        after(f'what = "hidden"\nsetattr(model_worker_batch, f"capture_{{what}}_mode", {LAST})  # HS101'),
+    ),
+    case("by-object-setattr", after(f'object.__setattr__(model_worker_batch, "capture_hidden_mode", {LAST})  # HS101')),
+    case(
+        "by-an-overridden-setattr",
+        (
+            SCHEDULE_BATCH,
+            "\n\n@dataclasses.dataclass\nclass GenerationBatchResult",
+            lines(
+                f"""
+
+            def __setattr__(self, name, value):
+                if name == "capture_hidden_mode":
+                    value = {LAST} if value is not None and value > 1 else value  # HS101
+                object.__setattr__(self, name, value)
+        """.replace(MODE, MODE),
+                4,
+            )
+            + "\n\n@dataclasses.dataclass\nclass GenerationBatchResult",
+        ),
+        rules="HS101 HS102",
+    ),
+    case("by-deletion", after("del model_worker_batch.capture_hidden_mode"), rules="HS103"),
+    # another way to the same batch
+    case("by-a-list", after(f"pending = [model_worker_batch]\npending[0].capture_hidden_mode = {LAST}  # HS101")),
+    case(
+        "by-an-unpacked-pair", after(f"_, same = (0, model_worker_batch)\nsame.capture_hidden_mode = {LAST}  # HS101")
+    ),
+    case(
+        "by-a-holder", after(f"self.current = model_worker_batch\nself.current.capture_hidden_mode = {LAST}  # HS101")
+    ),
+    case(
+        "by-a-loop-over-batches",
+        after(f"for each in (batch, model_worker_batch):\n    each.capture_hidden_mode = {LAST}  # HS101"),
+    ),
+    case(
+        "by-a-dict-of-batches",
+        after(
+            f'named = {{"target": model_worker_batch}}\nfor each in named.values():\n'
+            f"    each.capture_hidden_mode = {LAST}  # HS101"
+        ),
+    ),
+    case(
+        "by-map",
+        LOWER,
+        after("list(map(self.lower, [model_worker_batch]))"),
+    ),
+    case(
+        "by-a-comprehension",
+        LOWER,
+        after("[self.lower(each) for each in [model_worker_batch]]"),
+    ),
+    case(
+        "by-any",
+        LOWER,
+        after("any(self.lower(each) for each in [model_worker_batch])"),
+    ),
+    # another way to the same function
+    case(
+        "by-a-name-of-a-method",
+        method(f"def lower_rows(self, batch):\n    batch.capture_hidden_mode = {LAST}  # HS101"),
+        after('getattr(self, "lower_" + "rows")(model_worker_batch)'),
+    ),
+    case(
+        "by-hooks",
+        (EAGLE_WORKER, "        self.topk = ", "        self.hooks = [self.lower]\n        self.topk = "),
+        LOWER,
+        after("for hook in self.hooks:\n    hook(model_worker_batch)"),
+    ),
+    case(
+        "by-registered-hooks",
+        (
+            EAGLE_WORKER,
+            "class EAGLEWorker",
+            (
+                "_HOOKS = []\n\n\ndef hook(function):\n    _HOOKS.append(function)\n    return function\n\n\n@hook\n"
+                f"def lower(batch):\n    batch.capture_hidden_mode = {LAST}  # HS101\n\n\nclass EAGLEWorker"
+            ),
+        ),
+        after("for each in _HOOKS:\n    each(model_worker_batch)"),
+    ),
+    case(
+        "by-a-decorator",
+        imports("import functools"),
+        (
+            EAGLE_WORKER,
+            "class EAGLEWorker",
+            lines(
+                f"""
+            def lowered(function):
+                @functools.wraps(function)
+                def run(self, worker_batch, *args, **kwargs):
+                    worker_batch.capture_hidden_mode = {LAST}  # HS101
+                    return function(self, worker_batch, *args, **kwargs)
+
+                return run
+        """,
+                0,
+            )
+            + "\n\nclass EAGLEWorker",
+        ),
+        method(
+            "@lowered\ndef send(self, worker_batch):\n"
+            "    return self.target_worker.forward_batch_generation(worker_batch)"
+        ),
+        (EAGLE_WORKER, EXTEND_FORWARD, "        result = self.send(model_worker_batch)\n"),
+    ),
+    case(
+        "by-a-patched-method",
+        (
+            EAGLE_WORKER,
+            "",
+            lines(
+                f"""
+
+
+            _extend = EAGLEWorker.forward_target_extend
+
+
+            def _lowered_extend(self, batch):
+                model_worker_batch = batch.get_model_worker_batch()
+                model_worker_batch.capture_hidden_mode = {LAST}  # HS101
+                result = self.target_worker.forward_batch_generation(model_worker_batch)
+                return result.logits_output, result.next_token_ids
+
+
+            EAGLEWorker.forward_target_extend = _lowered_extend
+        """,
+                0,
+            ),
+        ),
+    ),
+    case(
+        "by-a-patched-factory",
+        imports("import functools", TP_WORKER),
+        (
+            TP_WORKER,
+            "\n\nclass TpModelWorker",
+            lines(
+                """
+
+
+            _init_new = ForwardBatch.init_new
+
+
+            def _lowered(batch, model_runner):
+                made = _init_new(batch, model_runner)
+                made.capture_hidden_mode = CaptureHiddenMode.LAST  # HS101 HS102
+                return made
+
+
+            ForwardBatch.init_new = staticmethod(_lowered)
+        """,
+                0,
+            )
+            + "\n\nclass TpModelWorker",
+        ),
+        (TP_WORKER, "import ForwardBatch\n", "import CaptureHiddenMode, ForwardBatch\n"),
+    ),
+    case(
+        "by-an-executor",
+        imports("from concurrent.futures import ThreadPoolExecutor"),
+        LOWER,
+        after("ThreadPoolExecutor(1).submit(self.lower, model_worker_batch).result()"),
+        also="HS109",
+    ),
+    case("by-exec", after(f'exec("model_worker_batch.capture_hidden_mode = {LAST}")'), rules="HS109", also="HS101"),
+    case(
+        "by-a-module-by-name",
+        imports("import importlib"),
+        (
+            UTILS,
+            "",
+            (
+                f"from sglang.srt.model_executor.forward_batch_info import {MODE}\n\n"
+                f"\ndef lower(batch):\n    batch.capture_hidden_mode = {LAST}  # HS101\n"
+            ),
+        ),
+        after('importlib.import_module("sglang.srt.utils").lower(model_worker_batch)'),
+    ),
+    case(
+        "by-globals",
+        (
+            EAGLE_WORKER,
+            "class EAGLEWorker",
+            f"def lower(batch):\n    batch.capture_hidden_mode = {LAST}  # HS101\n\n\nclass EAGLEWorker",
+        ),
+        after('globals()["lower"](model_worker_batch)'),
+    ),
+    case(
+        "by-an-operator",
+        imports("import operator"),
+        (
+            SCHEDULE_BATCH,
+            "\n\n@dataclasses.dataclass\nclass GenerationBatchResult",
+            (
+                f"\n    def lower(self):\n        self.capture_hidden_mode = {LAST}  # HS101\n"
+                "\n\n@dataclasses.dataclass\nclass GenerationBatchResult"
+            ),
+        ),
+        after('operator.methodcaller("lower")(model_worker_batch)'),
+    ),
+    # another way to the value
+    case(
+        "by-a-cached-helper",
+        imports("import functools"),
+        (
+            EAGLE_WORKER,
+            "class EAGLEWorker",
+            f"@functools.lru_cache(maxsize=None)\ndef wanted():\n    return {LAST}  # HS101\n\n\nclass EAGLEWorker",
+        ),
+        extend("model_worker_batch.capture_hidden_mode = wanted()"),
+    ),
+    case(
+        "by-a-cached-property",
+        imports("import functools"),
+        method(f"@functools.cached_property\ndef wanted(self):\n    return {LAST}  # HS101"),
+        extend("model_worker_batch.capture_hidden_mode = self.wanted"),
+    ),
+    case(
+        "by-a-pair",
+        method(f"def plan(self):\n    return 4, {LAST}  # HS101"),
+        extend("_, model_worker_batch.capture_hidden_mode = self.plan()"),
+    ),
+    case(
+        "by-a-generator",
+        method(f"def modes(self):\n    yield {LAST}  # HS101\n    yield CaptureHiddenMode.FULL"),
+        extend("model_worker_batch.capture_hidden_mode = next(self.modes())"),
+    ),
+    case(
+        "by-arithmetic",
+        extend("model_worker_batch.capture_hidden_mode = CaptureHiddenMode(CaptureHiddenMode.FULL - 1)  # HS101"),
+    ),
+    case(
+        "by-a-default-factory",
+        (EAGLE_WORKER, "            " + ASKED, ""),
+        (
+            SPEC_INFO,
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
+            (
+                "    capture_hidden_mode: Optional[CaptureHiddenMode] = "
+                f"dataclasses.field(default_factory=lambda: {LAST})  # HS102\n"
+            ),
+        ),
+    ),
+    case(
+        "by-another-name-of-the-member",
+        (FORWARD_BATCH, "    FULL = 2", "    DEFAULT = 1\n    FULL = 2"),
+        extend("model_worker_batch.capture_hidden_mode = CaptureHiddenMode.DEFAULT  # HS101"),
+    ),
+    case(
+        "by-the-order-of-the-members",
+        extend("model_worker_batch.capture_hidden_mode = sorted(CaptureHiddenMode)[1]  # HS101"),
+    ),
+    case(
+        "by-an-unset-variable-of-the-environment",
+        imports("import os"),
+        extend(
+            "model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL "
+            f'if os.environ.get("FULL_ROWS") else {LAST}  # HS101'
+        ),
+    ),
+    # control
+    case(
+        "by-a-suppressed-error",
+        imports("import contextlib"),
+        extend(f"""
+        model_worker_batch.capture_hidden_mode = {LAST}  # HS101
+        with contextlib.suppress(KeyError):
+            {{}}["target"]
+            model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+     """),
+    ),
+    case(
+        "by-a-loop-that-breaks",
+        extend(f"""
+        model_worker_batch.capture_hidden_mode = {LAST}  # HS101
+        for step in range(8):
+            if step == 3:
+                break
+        else:
+            model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+     """),
+    ),
+    case(
+        "by-a-return-in-a-finally",
+        method(f"""
+        def wanted(self):
+            try:
+                return CaptureHiddenMode.FULL
+            finally:
+                return {LAST}  # HS101
+     """),
+        extend("model_worker_batch.capture_hidden_mode = self.wanted()"),
+    ),
+    case(
+        "by-a-short-cut",
+        method("def raise_rows(self, batch):\n    batch.capture_hidden_mode = CaptureHiddenMode.FULL\n    return True"),
+        extend(
+            f"model_worker_batch.capture_hidden_mode = {LAST}  # HS101\n"
+            "batch.forward_mode.is_idle() and self.raise_rows(model_worker_batch)"
+        ),
+    ),
+    case(
+        "by-an-exit",
+        (
+            EAGLE_WORKER,
+            "class EAGLEWorker",
+            lines(
+                f"""
+            class Rows:
+                def __init__(self, batch):
+                    self.batch = batch
+
+                def __enter__(self):
+                    return self.batch
+
+                def __exit__(self, *error):
+                    self.batch.capture_hidden_mode = {LAST}  # HS101
+        """,
+                0,
+            )
+            + "\n\nclass EAGLEWorker",
+        ),
+        extend("with Rows(model_worker_batch) as rows:\n    rows.capture_hidden_mode = CaptureHiddenMode.FULL"),
+    ),
+    case(
+        "by-an-exit-stack",
+        imports("import contextlib"),
+        method(f"""
+        @contextlib.contextmanager
+        def rows(self, batch):
+            batch.capture_hidden_mode = {LAST}  # HS101
+            yield
+     """),
+        (
+            EAGLE_WORKER,
+            EXTEND_FORWARD,
+            lines(
+                """
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.rows(model_worker_batch))
+            result = self.target_worker.forward_batch_generation(model_worker_batch)
+     """,
+                8,
+            ),
+        ),
+        also="HS109",
+    ),
+    # state that outlives a batch
+    case(
+        "by-a-template-that-is-lowered-later",
+        (
+            EAGLE_WORKER,
+            "        self.topk = ",
+            (
+                "        self.template = EagleVerifyInput(None, self_draft_tokens, CaptureHiddenMode.FULL)\n"
+                "        self.topk = "
+            ).replace("self_draft_tokens", "4"),
+        ),
+        verify_input(
+            "self.template.draft_token = [0] * (batch.batch_size() * self.num_draft_tokens)\nreturn self.template"
+        ),
+        (
+            EAGLE_WORKER,
+            "        kept_mode = batch.forward_mode\n",
+            f"        kept_mode = batch.forward_mode\n        self.template.capture_hidden_mode = {LAST}  # HS102\n",
+        ),
+    ),
+    case(
+        "by-a-flag-that-a-decode-sets",
+        (EAGLE_WORKER, "        self.topk = ", "        self.lean = False\n        self.topk = "),
+        (
+            EAGLE_WORKER,
+            "        draft_input = batch.spec_info\n",
+            "        self.lean = True\n        draft_input = batch.spec_info\n",
+        ),
+        extend(f"model_worker_batch.capture_hidden_mode = {LAST} if self.lean else CaptureHiddenMode.FULL  # HS101"),
+    ),
+    case(
+        "by-an-argument-that-the-tree-sets",
+        argument("lean"),
+        (EAGLE_WORKER, "        self.topk = ", "        server_args.lean = True\n        self.topk = "),
+        extend(
+            f"model_worker_batch.capture_hidden_mode = {LAST} if "
+            "self.server_args.lean else CaptureHiddenMode.FULL  # HS101"
+        ),
+    ),
+    # the result that counts
+    case(
+        "of-two-forwards-the-lower-one-is-used",
+        (
+            EAGLE_WORKER,
+            EXTEND_FORWARD,
+            f"""        self.target_worker.forward_batch_generation(model_worker_batch)
+        model_worker_batch.capture_hidden_mode = {LAST}  # HS101
+{EXTEND_FORWARD}""",
+        ),
+    ),
+    case(
+        "a-forward-batch-of-its-own",
+        (
+            EAGLE_WORKER,
+            EXTEND_FORWARD,
+            lines(
+                f"""
+        forward_batch = ForwardBatch.init_new(model_worker_batch, self.target_worker.model_runner)
+        forward_batch.capture_hidden_mode = {LAST}  # HS101
+        logits_output, _ = self.target_worker.model_runner.forward(forward_batch)
+        return logits_output, self.target_worker.model_runner.sample(logits_output)
+     """,
+                8,
+            ),
+        ),
+        (EAGLE_WORKER, "        return result.logits_output, result.next_token_ids\n", ""),
+    ),
+    # graphs
+    case(
+        "a-graph-for-one-size-is-lower",
+        (
+            GRAPH_RUNNER,
+            "            capture_hidden_mode=self.capture_hidden_mode,\n",
+            f"            capture_hidden_mode={LAST} if bs == 2 else self.capture_hidden_mode,  # HS104\n",
+        ),
+    ),
+    case(
+        "a-graph-is-recorded-again-lower",
+        (
+            GRAPH_RUNNER,
+            "        bs = self.capture_bs[bisect",
+            lines(
+                f"""
+        self.capture_hidden_mode = {LAST}  # HS104
+        self.capture()
+     """,
+                8,
+            )
+            + "        bs = self.capture_bs[bisect",
+        ),
+        (GRAPH_RUNNER, "            self.capture_hidden_mode = " + HIGHEST, "            pass"),
+    ),
+    case(
+        "a-graph-of-a-replaced-batch",
+        imports("import dataclasses", GRAPH_RUNNER),
+        (
+            GRAPH_RUNNER,
+            RUN_ONCE,
+            (
+                f"        forward_batch = dataclasses.replace(forward_batch, capture_hidden_mode={LAST})  # HS104\n"
+                f"\n{RUN_ONCE}"
+            ),
+        ),
+    ),
+)

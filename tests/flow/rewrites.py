@@ -1,0 +1,237 @@
+"""Rewrites of the healthy fixture that keep its meaning."""
+
+from __future__ import annotations
+
+from tests.flow.edits import (
+    ASKED,
+    EXTEND_FORWARD,
+    SECOND_WORKER,
+    Case,
+    argument,
+    case,
+    extend,
+    imports,
+    lines,
+    method,
+    relative,
+    renamed,
+    two_workers,
+    verify_input,
+    with_registry,
+)
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, edited
+
+__all__ = ["HEALTHY_REWRITES"]
+
+HEALTHY_REWRITES: tuple[Case, ...] = (
+    case("a-local", extend("wanted = CaptureHiddenMode.FULL\nmodel_worker_batch.capture_hidden_mode = wanted")),
+    case(
+        "a-helper",
+        imports("from sglang.srt.model_executor.forward_batch_info import wanted_mode"),
+        (FORWARD_BATCH, "", "\n\ndef wanted_mode():\n    return CaptureHiddenMode.FULL\n"),
+        extend("model_worker_batch.capture_hidden_mode = wanted_mode()"),
+    ),
+    case(
+        "a-constant-and-an-alias",
+        imports("from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode as Rows"),
+        (EAGLE_WORKER, "class EAGLEWorker", "_WANTED = Rows.FULL\n\n\nclass EAGLEWorker"),
+        extend("model_worker_batch.capture_hidden_mode = _WANTED"),
+    ),
+    case("a-member-by-value", extend("model_worker_batch.capture_hidden_mode = CaptureHiddenMode(2)")),
+    case("a-member-by-name", extend('model_worker_batch.capture_hidden_mode = CaptureHiddenMode["FULL"]')),
+    case("the-highest-member", extend("model_worker_batch.capture_hidden_mode = max(CaptureHiddenMode)")),
+    case(
+        "a-walrus",
+        extend(
+            "if (wanted := CaptureHiddenMode.FULL).need_capture():\n    model_worker_batch.capture_hidden_mode = wanted"
+        ),
+    ),
+    case("setattr", extend('setattr(model_worker_batch, "capture_hidden_mode", CaptureHiddenMode.FULL)')),
+    case(
+        "last-before-full",
+        extend("""
+            model_worker_batch.capture_hidden_mode = CaptureHiddenMode.LAST
+            model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+        """),
+    ),
+    case(
+        "dataclasses-replace",
+        imports("import dataclasses"),
+        extend(
+            "model_worker_batch = dataclasses.replace(model_worker_batch, capture_hidden_mode=CaptureHiddenMode.FULL)"
+        ),
+    ),
+    case(
+        "another-batch-is-lowered",
+        extend("""
+            spare = batch.get_model_worker_batch()
+            model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+            spare.capture_hidden_mode = CaptureHiddenMode.LAST
+        """),
+    ),
+    case(
+        "both-arms-agree",
+        extend("""
+            if batch.batch_size() > 4:
+                model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+            else:
+                wanted = CaptureHiddenMode.FULL
+                model_worker_batch.capture_hidden_mode = wanted
+        """),
+    ),
+    case(
+        "both-arms-by-a-flag-that-is-tested-twice",
+        argument("enable_two_steps"),
+        extend("""
+            wanted = None
+            if self.server_args.enable_two_steps:
+                wanted = CaptureHiddenMode.FULL
+            if not self.server_args.enable_two_steps:
+                wanted = CaptureHiddenMode.FULL
+            model_worker_batch.capture_hidden_mode = wanted
+        """),
+    ),
+    case(
+        "another-device",
+        (EAGLE_WORKER, "class EAGLEWorker", "def is_npu():\n    return False\n\n\nclass EAGLEWorker"),
+        extend(
+            "model_worker_batch.capture_hidden_mode = CaptureHiddenMode.LAST if is_npu() else CaptureHiddenMode.FULL"
+        ),
+    ),
+    case(
+        "another-algorithm",
+        extend("""
+            unused = self.speculative_algorithm.is_standalone()
+            model_worker_batch.capture_hidden_mode = CaptureHiddenMode.NULL if unused else CaptureHiddenMode.FULL
+        """),
+    ),
+    case(
+        "an-assertion",
+        (
+            EAGLE_WORKER,
+            EXTEND_FORWARD,
+            f"        assert model_worker_batch.capture_hidden_mode == CaptureHiddenMode.FULL\n{EXTEND_FORWARD}",
+        ),
+    ),
+    case(
+        "a-manager-that-restores",
+        imports("import contextlib"),
+        method("""
+            @contextlib.contextmanager
+            def rows(self, batch, mode):
+                before = batch.capture_hidden_mode
+                batch.capture_hidden_mode = mode
+                try:
+                    yield batch
+                finally:
+                    batch.capture_hidden_mode = before
+        """),
+        extend(""),
+        (
+            EAGLE_WORKER,
+            EXTEND_FORWARD,
+            lines(
+                """
+            with self.rows(model_worker_batch, CaptureHiddenMode.FULL) as marked:
+                result = self.target_worker.forward_batch_generation(marked)
+        """,
+                8,
+            ),
+        ),
+    ),
+    case(
+        "keyword-arguments",
+        verify_input("""
+            options = {"draft_token_num": self.num_draft_tokens}
+            options["capture_hidden_mode"] = CaptureHiddenMode.FULL
+            return EagleVerifyInput(draft_token=[0] * (batch.batch_size() * self.num_draft_tokens), **options)
+        """),
+    ),
+    case(
+        "a-copy-of-every-field",
+        imports("import dataclasses as records", FORWARD_BATCH),
+        (
+            FORWARD_BATCH,
+            (
+                "            spec_info=batch.spec_info,\n"
+                "            capture_hidden_mode=batch.capture_hidden_mode,\n        )\n"
+            ),
+            lines(
+                """
+                spec_info=batch.spec_info,
+            )
+            for each in records.fields(batch):
+                if hasattr(made, each.name):
+                    setattr(made, each.name, getattr(batch, each.name))
+            return made
+         """,
+                8,
+            ).replace("    spec_info", "            spec_info", 1),
+        ),
+        (
+            FORWARD_BATCH,
+            "        return cls(\n            forward_mode=batch",
+            "        made = cls(\n            forward_mode=batch",
+        ),
+    ),
+    case(
+        "a-field-without-a-default-of-none",
+        (
+            FORWARD_BATCH,
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
+            "    capture_hidden_mode: CaptureHiddenMode = CaptureHiddenMode.NULL\n",
+        ),
+    ),
+    case(
+        "members-by-auto",
+        (FORWARD_BATCH, "NULL = 0", "NULL = auto()"),
+        (FORWARD_BATCH, "LAST = 1", "LAST = auto()"),
+        (FORWARD_BATCH, "FULL = 2", "FULL = auto()"),
+    ),
+    case("is-full-by-identity", (FORWARD_BATCH, "self == CaptureHiddenMode.FULL", "self is CaptureHiddenMode.FULL")),
+    case(
+        "a-graph-that-is-recorded-again-when-it-is-too-low",
+        (GRAPH_RUNNER, ASKED, "capture_hidden_mode=CaptureHiddenMode.LAST,\n"),
+        (
+            GRAPH_RUNNER,
+            "        bs = self.capture_bs[bisect",
+            lines(
+                """
+            wanted = max(forward_batch.capture_hidden_mode, self.capture_hidden_mode)
+            if self.capture_hidden_mode != wanted:
+                self.capture_hidden_mode = wanted
+                self.capture()
+        """,
+                8,
+            )
+            + "        bs = self.capture_bs[bisect",
+        ),
+    ),
+    case(
+        "an-early-return",
+        (
+            EAGLE_WORKER,
+            "        if batch.forward_mode.is_extend():\n",
+            (
+                "        if batch.batch_size() == 0:\n            return GenerationBatchResult(logits_output=None)\n"
+                "        if batch.forward_mode.is_extend():\n"
+            ),
+        ),
+    ),
+    case(
+        "a-check-that-may-raise",
+        (
+            EAGLE_WORKER,
+            "        if batch.forward_mode.is_extend():\n",
+            (
+                '        if batch.batch_size() > 4096:\n            raise ValueError("too large")\n'
+                "        if batch.forward_mode.is_extend():\n"
+            ),
+        ),
+    ),
+    two_workers("two-healthy-workers", SECOND_WORKER),
+    Case("relative-imports", relative(edited([]))),
+    Case("renamed", renamed(edited([])), workers=("FeatureSpeculator",), runs=False),
+    Case("registered", with_registry(edited([]))),
+    Case("renamed-and-registered", renamed(with_registry(edited([]))), workers=("FeatureSpeculator",), runs=False),
+)
