@@ -304,7 +304,7 @@ def _bounded(
     handlers = (len(it.handlers), len(it.handlers[-1]))
     depth, in_try, loops = it.depth, it.in_try, it.loop_sites
     carries = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
-    limit = it.steps + it.config.call_budget * (20 if carries else 1)
+    limit = it.steps + it.config.call_budget * (20 if carries else 5 if it.in_base else 1)
     mine = not it.budgets or limit < it.budgets[-1]
     level = len(it.budgets)
     it.budgets.append(limit if mine else it.budgets[-1])

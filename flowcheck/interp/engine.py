@@ -452,6 +452,7 @@ class Interpreter:
         """Evaluation that is no part of the run: imports and skeletons. It writes to the base, its raises end there."""
         depth, self.depth = self.depth, 0
         budgets, self.budgets = self.budgets, []
+        start = self.steps
         in_try, self.in_try = self.in_try, 0
         loops, self.loop_sites = self.loop_sites, []
         effect, self.effect_statement = self.effect_statement, None
@@ -463,7 +464,9 @@ class Interpreter:
         finally:
             self.handlers.pop()
             self.in_base -= 1
-            self.depth, self.budgets, self.in_try, self.loop_sites = depth, budgets, in_try, loops
+            spent = self.steps - start  # it is not charged to the run that asked for it
+            self.budgets = [b + spent for b in budgets]
+            self.depth, self.in_try, self.loop_sites = depth, in_try, loops
             self.effect_statement = effect
             self.base.lowest = lowest
 
