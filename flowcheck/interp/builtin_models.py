@@ -464,7 +464,8 @@ def _bool(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
     t = operators.truth(it, a[0], st, fr)
     if t is not None:
         return Known(t)
-    return Unknown("bool", operators.truth_key(a[0]))
+    key = operators.truth_key(a[0])
+    return Unknown("bool", None if key is None else ("truth", key))
 
 
 def _any_all(want: bool) -> Model:

@@ -360,6 +360,8 @@ def unknown_call(
             name = node.func.attr
         elif isinstance(node.func, ir.Name):
             name = node.func.id
+    if isinstance(f, Unknown) and name in it.config.functions:
+        return it.config.functions[name]
     it.may_raise(st, node, fr)
     if it.config.observer is not None and not it.quiet:
         result = it.config.observer(it, CallEvent(f, name, args, keywords, st, node, fr))

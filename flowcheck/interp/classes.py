@@ -444,7 +444,9 @@ def _initialise(
         if isinstance(post, FuncV):
             calls.call(it, BoundV(post, ref), [], {}, st, node, fr)
     elif isinstance(init, FuncV):
-        calls.call(it, BoundV(init, ref), list(args), keywords, st, node, fr, open_=open_)
+        given = calls.call(it, BoundV(init, ref), list(args), keywords, st, node, fr, open_=open_)
+        if isinstance(given, Known) and given.value is not None:
+            it.throw("TypeError", st, node, fr)
     elif is_exception(c):
         attributes.store(it, ref, "args", Unknown("the arguments of an exception"), st)
     elif (args or keywords) and not c.opaque_base and not _foreign_init(c):

@@ -178,12 +178,45 @@ def local_names(it: Interpreter, f: FuncV) -> frozenset[str]:
             elif isinstance(s, ir.Match):
                 for case in s.cases:
                     stack += case.body
+                    names.update(_captures(case.pattern))
+            elif isinstance(s, ir.Delete):
+                for t in s.targets:
+                    names.update(target_names(t))
+            names.update(_walrus_names(s))
         names -= outer
     result = frozenset(names)
     _LOCALS[id(f.node)] = (f.node, result)
     return result
 
 
+def _captures(p: ir.Pattern) -> set[str]:
+    found = {p.name} if p.name is not None else set()
+    for child in p.children:
+        found |= _captures(child)
+    return found
+
+
+def _walrus_names(node: object) -> set[str]:
+    """Names that ``:=`` binds in the expressions of a statement; nested functions and statements have their own."""
+    found: set[str] = set()
+    stack: list[object] = [getattr(node, f) for f in node.__struct_fields__] if isinstance(node, ir.Node) else []
+    while stack:
+        x = stack.pop()
+        if isinstance(x, tuple):
+            stack.extend(x)
+        elif isinstance(x, ir.Walrus):
+            found.update(target_names(x.target))
+            stack.append(x.value)
+        elif isinstance(x, EXPRESSIONS):
+            stack.extend(getattr(x, f) for f in x.__struct_fields__)
+    return found
+
+
+EXPRESSIONS = (
+    ir.Attribute, ir.Call, ir.Arg, ir.Subscript, ir.Slice, ir.Star, ir.TupleExpr, ir.ListExpr, ir.SetExpr, ir.DictExpr,
+    ir.BinOp, ir.UnaryOp, ir.BoolOp, ir.Compare, ir.IfExp, ir.Comp, ir.Generator, ir.FString, ir.Await, ir.Yield,
+    ir.WithItem,
+)  # fmt: skip
 _NESTED: dict[int, tuple[object, bool]] = {}
 
 

@@ -61,7 +61,7 @@ def lookup(it: Interpreter, name: str, fr: Frame, st: State, e: ir.Node | None =
                 if v is not None:
                     bound = drop_unbound(v)
                     if bound is not v:
-                        it.may_throw("UnboundLocalError", st, e, fr)
+                        it.may_throw("UnboundLocalError" if oid == fr.env else "NameError", st, e, fr)
                     if bound is not None:
                         return bound
                     from flowcheck.interp.engine import Dead

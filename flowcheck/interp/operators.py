@@ -233,6 +233,8 @@ def key_truth(it: Interpreter, key: Any, st: State) -> bool | None:
         if key[0] == "not" and len(key) == 2:
             t = key_truth(it, key[1], st)
             return None if t is None else not t
+        if key[0] == "truth" and len(key) == 2:
+            return key_truth(it, key[1], st)
         if key[0] == "cmp" and len(key) == 4:
             _, op, left, right = key
             if op == "!=" or op == "is not":
@@ -262,6 +264,9 @@ def learn(it: Interpreter, v: Value, want: bool, st: State) -> None:
 def learn_key(key: Any, want: bool, st: State) -> None:
     if isinstance(key, tuple) and key[0] == "not" and len(key) == 2:
         learn_key(key[1], not want, st)
+        return
+    if isinstance(key, tuple) and key[0] == "truth" and len(key) == 2:
+        learn_key(key[1], want, st)
         return
     if isinstance(key, tuple) and key[0] == "cmp" and len(key) == 4:
         _, op, left, right = key

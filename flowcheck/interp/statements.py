@@ -4,6 +4,7 @@ or None when it only falls through."""
 from __future__ import annotations
 
 import builtins
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["TABLE"]
 
 MAX_LOOP_ROUNDS = 40
+MOST_RAISED = 8
 MOST_SOURCES = 6
 """A loop over one of more iterables than this is not run once for each."""
 
@@ -851,9 +853,30 @@ def _try(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
     return _merge_normal(done)
 
 
+def fold(raised: list[Raised]) -> list[Raised]:
+    """At most a few exceptions of one kind: each runs what stands on the way out."""
+    if len(raised) <= MOST_RAISED:
+        return raised
+    groups: dict[tuple[str, int], list[Raised]] = {}
+    for r in raised:
+        groups.setdefault((r.name, id(r.value) if r.name == "GeneratorExit" else id(r.cls)), []).append(r)
+    out: list[Raised] = []
+    for group in groups.values():
+        first = group[0]
+        if len(group) > 1:
+            first = dataclasses.replace(
+                first,
+                state=merge([r.state for r in group]).fork(),
+                value=union_of([r.value for r in group]),
+                certain=all(r.certain for r in group),
+            )
+        out.append(first)
+    return out
+
+
 def _exception_of(r: Raised, st: State) -> Value:
     """The exception object that a handler sees."""
-    if r.value is not NONE:
+    if r.value is not NONE and r.value != NONE and NONE not in alternatives(r.value):
         return r.value
     if r.name == "?" or r.cls is not None:
         return Unknown("an exception", truth=True, not_none=True)
@@ -883,7 +906,7 @@ def _finally(
         values = [o[2] for o in group if o[2] is not None]
         for o in it.exec_block(final, fr, state):
             out.append((kind, o[1], union_of(values) if values else None) if o[0] == "n" else o)
-    for r in raised:
+    for r in fold(raised):
         for o in it.exec_block(final, fr, r.state.fork()):
             if o[0] == "n":
                 it.handlers[-1].append(RaisedType(o[1], r.name, r.cls, r.value, r.site, r.certain))
@@ -978,7 +1001,7 @@ def _with_exit(
         except Dead:
             continue
         done.append(o)
-    for r in raised:
+    for r in fold(raised):
         state = r.state.fork()
         unknown = _exception_of(r, state)
         kind: Value = r.cls if r.cls is not None else BuiltinV(r.name) if hasattr(builtins, r.name) else unknown
