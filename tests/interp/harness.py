@@ -191,6 +191,13 @@ class Cover:
         if not todo:
             return True
         (v, c), rest = todo[-1], todo[:-1]
+        if c[0] not in ("ref", "tuple") or any(isinstance(alt, Unknown) for alt in alternatives(v)):
+            # Nothing more follows from how these are matched, so that one way is as good as any.
+            options = [alt for alt in alternatives(v) if c[0] not in ("ref", "tuple") or isinstance(alt, Unknown)]
+            if any(True for alt in options for _ in self._one(alt, c, up, down)):
+                return self._all(rest, up, down)
+            if c[0] not in ("ref", "tuple"):
+                return False
         return any(
             self._all(rest + more, {**up, **new_up}, {**down, **new_down})
             for alt in alternatives(v)
@@ -258,6 +265,9 @@ class Cover:
         if isinstance(key, tuple) and key[0] == "not" and len(key) == 2:
             ok, x = self.key(key[1])
             return ok, not x
+        if isinstance(key, tuple) and key[0] == "truth" and len(key) == 2:
+            ok, x = self.key(key[1])
+            return ok, bool(x)
         if isinstance(key, tuple) and key[0] in ("cmp", "op") and len(key) == 4:
             known_l, left = self.key(key[2])
             known_r, right = self.key(key[3])
