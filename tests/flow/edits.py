@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tests.flow.trees import (
     EAGLE_WORKER,
+    MODEL_RUNNER,
     SCHEDULER,
     SERVER_ARGS,
     SPEC_INFO,
@@ -309,3 +310,87 @@ WORKER_BATCH_MODE = (
     "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n"
     "\n\n@dataclasses.dataclass\nclass GenerationBatchResult"
 )
+
+PREFILL = f"{SRT}/model_executor/prefill_graph_runner.py"
+PREFILL_RUNNER = lines(
+    '''
+    """Records the target's extends for some numbers of tokens."""
+
+    from __future__ import annotations
+
+    import torch
+
+    from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode, ForwardBatch, ForwardMode
+
+
+    class PrefillGraphRunner:
+        def __init__(self, model_runner):
+            self.model_runner = model_runner
+            self.graphs = {}
+            self.output_buffers = {}
+            self.capture_hidden_mode = CaptureHiddenMode.NULL
+            if model_runner.spec_algorithm.is_eagle():
+                self.capture_hidden_mode = CaptureHiddenMode.FULL
+            for num_tokens in (6, 12):
+                self.capture_one_batch_size(num_tokens)
+
+        def can_run(self, forward_batch):
+            return len(forward_batch.input_ids) in self.graphs
+
+        def capture_one_batch_size(self, num_tokens):
+            graph = torch.cuda.CUDAGraph()
+            forward_batch = ForwardBatch(
+                forward_mode=ForwardMode.EXTEND,
+                batch_size=1,
+                input_ids=[0] * num_tokens,
+                seq_lens=[num_tokens],
+                capture_hidden_mode=self.capture_hidden_mode,
+            )
+            with torch.cuda.graph(graph):
+                output = self.model_runner.model.forward(forward_batch.input_ids, forward_batch)
+            self.graphs[num_tokens] = graph
+            self.output_buffers[num_tokens] = output
+
+        def replay(self, forward_batch):
+            num_tokens = len(forward_batch.input_ids)
+            self.graphs[num_tokens].replay()
+            return self.output_buffers[num_tokens]
+    ''',
+    0,
+)
+RUNNERS = "        self.graph_runner = None\n"
+FORWARD_EXTEND = "    def forward_extend(self, forward_batch: ForwardBatch) -> LogitsProcessorOutput:\n"
+
+
+def prefill_graph(*edits: Edit) -> dict[str, str]:
+    """The healthy tree with a prefill graph, whose text is edited."""
+    runner = PREFILL_RUNNER
+    for _, old, new in edits:
+        assert runner.count(old) == 1, old
+        runner = runner.replace(old, new)
+    return edited(
+        [
+            (PREFILL, "", runner),
+            (
+                MODEL_RUNNER,
+                "from sglang.srt.models",
+                "from sglang.srt.model_executor.prefill_graph_runner import PrefillGraphRunner\nfrom sglang.srt.models",
+            ),
+            (MODEL_RUNNER, RUNNERS, RUNNERS.replace("= None", "= self.prefill_runner = None")),
+            (
+                MODEL_RUNNER,
+                "        self.graph_runner = CudaGraphRunner(self)\n",
+                (
+                    "        self.prefill_runner = PrefillGraphRunner(self)\n"
+                    "        self.graph_runner = CudaGraphRunner(self)\n"
+                ),
+            ),
+            (
+                MODEL_RUNNER,
+                FORWARD_EXTEND,
+                FORWARD_EXTEND
+                + "        if self.prefill_runner is not None and self.prefill_runner.can_run(forward_batch):\n"
+                + "            return self.prefill_runner.replay(forward_batch)\n",
+            ),
+        ]
+    )

@@ -9,17 +9,16 @@ import pytest
 
 from tests.flow.broken import BROKEN
 from tests.flow.broken_ways import HARD
-from tests.flow.edits import Case
+from tests.flow.edits import Case, prefill_graph
 from tests.flow.rewrites import HEALTHY_REWRITES
-from tests.flow.trees import QUESTIONS, Answer, Truth, marks, scan, truths, write
+from tests.flow.trees import GRAPH_RUNNER, QUESTIONS, Answer, Truth, edited, marks, scan, truths, write
 
 HARMFUL = (*BROKEN, *HARD)
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Answer]:
+def answers() -> dict[int, Answer]:
     """The scans that were made, by case."""
-    del tmp_path_factory
     return {}
 
 
@@ -74,3 +73,55 @@ def test_a_rewrite_that_keeps_the_meaning_stays_proved(
     assert answer.findings == (), str(answer)
     assert answer.proved == QUESTIONS
     assert answer.facts.workers == case.workers
+
+
+def test_a_graph_that_is_never_replayed_is_a_warning_and_no_lost_row(
+    answers: dict[int, Answer], tmp_path: Path
+) -> None:
+    case = next(case for case in BROKEN if case.name == "the-graph-refuses-what-it-did-not-record")
+    answer = answer_of(case, answers, tmp_path)
+    assert [(each.rule, each.severity.value) for each in answer.findings] == [("HS104", "warning")]
+    assert ("verify", "eager") in answer.proved
+
+
+def test_a_prefill_graph_is_a_question_of_its_own(tmp_path: Path) -> None:
+    answer = scan(write(tmp_path, prefill_graph()))
+    assert answer.findings == (), str(answer)
+    assert answer.proved >= {*QUESTIONS, ("extend", "prefill_graph")}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        (
+            "self.capture_hidden_mode = CaptureHiddenMode.FULL\n",
+            "self.capture_hidden_mode = CaptureHiddenMode.LAST  # HS104\n",
+            "HS104",
+        ),
+        ("capture_hidden_mode=self.capture_hidden_mode", "capture_hidden_mode=CaptureHiddenMode.NULL", "HS104"),
+        ("            capture_hidden_mode=self.capture_hidden_mode,\n", "", ""),
+        ("if model_runner.spec_algorithm.is_eagle():", "if model_runner.spec_algorithm.is_ngram():", "HS104"),
+    ],
+    ids=["last", "null", "nothing", "another-algorithm"],
+)
+def test_a_prefill_graph_that_is_recorded_lower_is_caught(old: str, new: str, rule: str, tmp_path: Path) -> None:
+    files = prefill_graph(("", old, new))
+    answer = scan(write(tmp_path, files))
+    assert rule in answer.rules or not rule, str(answer)
+    assert answer.findings, str(answer)
+    assert marks(files) <= answer.places, str(answer)
+    assert ("extend", "prefill_graph") not in answer.proved
+    assert ("extend", "eager") in answer.proved
+
+
+def test_a_graph_is_kept_however_it_is_stored(tmp_path: Path) -> None:
+    pair = (
+        "self.graphs[bs], self.output_buffers[bs] = self.capture_one_batch_size(bs, self.model_runner.model.forward)\n"
+    )
+    split = """made = self.capture_one_batch_size(bs, self.model_runner.model.forward)
+            self.graphs[bs], self.output_buffers[bs] = made[0], made[1]
+"""
+    files = edited(
+        [(GRAPH_RUNNER, pair, split), (GRAPH_RUNNER, "batch_size <= self.capture_bs[-1]", "batch_size in self.graphs")]
+    )
+    assert scan(write(tmp_path, files)).proved == QUESTIONS

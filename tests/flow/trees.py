@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -116,10 +118,16 @@ class Answer:
         return "\n".join(lines)
 
 
+@functools.cache
+def _cache() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="flowcheck-tests-")
+
+
 def scan(root: Path, algorithm: str = "EAGLE3", settings: Mapping[str, bool | int | str] | None = None) -> Answer:
-    """Facts and findings of a tree, without a cache."""
+    """Facts and findings of a tree. Files that trees have in common are parsed once."""
+    scenario = Scenario(algorithm=algorithm, settings=dict(settings or {}))
     with open_source(str(root)) as tree:
-        facts = analyse(tree, Scenario(algorithm=algorithm, settings=dict(settings or {})))
+        facts = analyse(tree, scenario, cache_dir=Path(_cache().name))
     findings = run_checks(facts, load_rules())
     ends = verdicts(facts, findings)
     said: dict[tuple[str, str], set[str]] = {}
