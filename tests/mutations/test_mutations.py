@@ -1,0 +1,104 @@
+"""Edits of released trees are caught, and rewrites that keep the meaning raise nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.mutations.catalogue import OPERATORS, chosen
+from tests.mutations.known import reason
+from tests.mutations.runner import Laboratory, Result, Running
+from tests.mutations.sites import Code
+
+pytestmark = pytest.mark.release
+
+SHARES = {"0.5.6": (2, 0), "0.5.9": (2, 1), "0.5.14": (8, 3), "0.5.23": (12, 5)}
+"""Every n-th operator, from the k-th on, is tried on a release: a scan of a newer one takes several times as long."""
+
+QUICK = (
+    "value: LAST",
+    "lower through: helper in another module",
+    "lowered on the way by: alias",
+    "same value through: local",
+    "look-alike: lowered and restored",
+)
+NAMES = sorted(OPERATORS)
+
+
+def planned(version: str) -> list[str]:
+    step, first = SHARES[version]
+    return NAMES[first::step]
+
+
+@dataclass
+class Shelf:
+    """One laboratory at a time: all mutants of a release are under way as soon as the first is asked for."""
+
+    wanted: dict[str, list[str]]
+    version: str = ""
+    laboratory: Laboratory | None = None
+    running: dict[str, list[Running]] = field(default_factory=dict)
+
+    def results(self, version: str, operator: str) -> list[Result]:
+        if self.version != version:
+            self.close()
+            self.version = version
+            self.laboratory = Laboratory(version)
+            code = Code(self.laboratory.release, self.laboratory.facts)
+            mutants = {
+                name: chosen(list(OPERATORS[name](code)), per_operator=1, turn=NAMES.index(name))
+                for name in self.wanted[version]
+            }
+            everything = [mutant for group in mutants.values() for mutant in group]
+            started = dict(zip(map(id, everything), self.laboratory.start(everything), strict=True))
+            self.running = {name: [started[id(mutant)] for mutant in group] for name, group in mutants.items()}
+        return [running.result() for running in self.running[operator]]
+
+    def close(self) -> None:
+        if self.laboratory is not None:
+            self.laboratory.close()
+        self.laboratory = None
+
+
+@pytest.fixture(scope="module")
+def shelf(request: pytest.FixtureRequest) -> Iterator[Shelf]:
+    wanted: dict[str, list[str]] = {}
+    for item in request.session.items:
+        given = getattr(item, "callspec", None)
+        if given is not None and item.path == request.path and "operator" in given.params:
+            wanted.setdefault(given.params["version"], []).append(given.params["operator"])
+    found = Shelf(wanted)
+    yield found
+    found.close()
+
+
+def judge(results: list[Result]) -> None:
+    failures = []
+    for result in results:
+        why = reason(result.version, result.mutant)
+        if why:
+            print(f"not judged: {result.mutant.name}: {why}")
+        elif result.failed:
+            failures.append(f"{result.outcome.value}: {result.mutant.name}\n{result.mutant.snippet}\n{result.said()}")
+    assert not failures, "\n\n".join(failures)
+
+
+def test_a_few_mutants_of_one_release() -> None:
+    laboratory = Laboratory("0.5.6", settings=(("disable_overlap_schedule", True),))
+    code = Code(laboratory.release, laboratory.facts)
+    mutants = [mutant for name in QUICK for mutant in chosen(list(OPERATORS[name](code)), per_operator=1)]
+    assert len(mutants) == len(QUICK)
+    try:
+        judge([running.result() for running in laboratory.start(mutants)])
+    finally:
+        laboratory.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("version", "operator"), [(version, operator) for version in SHARES for operator in planned(version)]
+)
+def test_mutants(shelf: Shelf, version: str, operator: str) -> None:
+    judge(shelf.results(version, operator))
