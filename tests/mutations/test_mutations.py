@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,24 @@ from tests.mutations.known import reason
 from tests.mutations.runner import Laboratory, Result, Running
 from tests.mutations.sites import Code
 
+ROOT = Path(__file__).parents[2]
+
 pytestmark = pytest.mark.release
 
-SHARES = {"0.5.6": (2, 0), "0.5.9": (2, 1), "0.5.14": (8, 3), "0.5.23": (12, 5)}
+SHARES = {"0.5.6": (2, 0), "0.5.9": (2, 1), "0.5.14": (9, 3), "0.5.23": (14, 5)}
 """Every n-th operator, from the k-th on, is tried on a release: a scan of a newer one takes several times as long."""
+
+EVERYWHERE = (
+    "value: LAST",
+    "value: NULL",
+    "value: lower if a condition holds",
+    "store removed",
+    "keyword removed",
+    "fork, renamed and lowered",
+)
+EVERY_SITE = ("value: LAST",)
+SMALL = "fixtures/mode-healthy"
+"""A small tree, on which every operator is tried."""
 
 QUICK = (
     "value: LAST",
@@ -28,8 +43,8 @@ NAMES = sorted(OPERATORS)
 
 
 def planned(version: str) -> list[str]:
-    step, first = SHARES[version]
-    return NAMES[first::step]
+    step, first = SHARES.get(version, (1, 0))
+    return sorted({*NAMES[first::step], *EVERYWHERE})
 
 
 @dataclass
@@ -45,10 +60,10 @@ class Shelf:
         if self.version != version:
             self.close()
             self.version = version
-            self.laboratory = Laboratory(version)
+            self.laboratory = Laboratory(str(ROOT / version) if version == SMALL else version)
             code = Code(self.laboratory.release, self.laboratory.facts)
             mutants = {
-                name: chosen(list(OPERATORS[name](code)), per_operator=1, turn=NAMES.index(name))
+                name: chosen(list(OPERATORS[name](code)), 0 if name in EVERY_SITE else 1, turn=NAMES.index(name))
                 for name in self.wanted[version]
             }
             everything = [mutant for group in mutants.values() for mutant in group]
@@ -98,7 +113,7 @@ def test_a_few_mutants_of_one_release() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("version", "operator"), [(version, operator) for version in SHARES for operator in planned(version)]
+    ("version", "operator"), [(version, operator) for version in (SMALL, *SHARES) for operator in planned(version)]
 )
 def test_mutants(shelf: Shelf, version: str, operator: str) -> None:
     judge(shelf.results(version, operator))
