@@ -163,6 +163,7 @@ class Config:
     skeleton_depth: int = 12
     skeleton_budget: int = 60_000
     nested_budget: int = 6_000
+    quiet_budget: int = 600
     worth_keeping: int = 200
     eager_budget: int = 300_000
     max_unroll: int = 64
@@ -207,6 +208,7 @@ class Interpreter:
         self.deadline: float | None = None
         self.wanted: tuple[ir.Node, bool] | None = None
         self.eager_depth = 0
+        self.dear: set[int] = set()
         self.skeleton_calls: dict[tuple[object, ...], Value] = {}
         self.intercept: tuple[ir.Call, Callable[[list[Value], dict[str, Value], bool], None]] | None = None
         from flowcheck.interp import expressions, statements  # the tables of node types, bound once

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import attributes, classes, names, operators
@@ -315,20 +317,47 @@ def _quiet_eval(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> Value | No
     """Evaluates for information alone: in a scratch state, unobserved, its raises dropped."""
     from flowcheck.interp.engine import Dead
 
-    if it.quiet > 3:
+    if it.quiet > 2 or id(e) in it.dear:
         return None
     scratch = st.fork()
-    it.quiet += 1
-    it.handlers.append([])
-    depth, lowest = it.depth, it.base.lowest
     try:
-        return it.eval(e, fr, scratch)
+        with _quietly(it):
+            return it.eval(e, fr, scratch)
     except Dead:
         return None
+    except TooDear:
+        it.dear.add(id(e))
+        return None
+
+
+class TooDear(Exception):
+    """Evaluating for information alone has cost more than the information is worth."""
+
+
+@contextmanager
+def _quietly(it: Interpreter) -> Iterator[None]:
+    """Evaluation for information alone: unobserved, its raises dropped, its cost bounded (TooDear)."""
+    from flowcheck.interp.engine import CallCut
+
+    limit = it.steps + it.config.quiet_budget
+    mine = not it.budgets or limit < it.budgets[-1]
+    level, handlers = len(it.budgets), len(it.handlers)
+    it.budgets.append(limit if mine else it.budgets[-1])
+    it.quiet += 1
+    it.handlers.append([])
+    depth, lowest, in_try, loops = it.depth, it.base.lowest, it.in_try, it.loop_sites
+    try:
+        yield
+    except CallCut:
+        if not mine:
+            raise
+        raise TooDear from None
     finally:
-        it.handlers.pop()
+        del it.budgets[level:]
+        del it.handlers[handlers:]
         it.quiet -= 1
-        it.depth, it.base.lowest = depth, lowest
+        it.wanted = None
+        it.depth, it.base.lowest, it.in_try, it.loop_sites = depth, lowest, in_try, loops
 
 
 def _quiet_truth(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> bool | None:
@@ -360,7 +389,7 @@ def _assume_call(it: Interpreter, test: ir.Call, want: bool, fr: Frame, st: Stat
             if found is not None and isinstance(found[1], Union):
                 _narrow(it, test, e, found, want, fr, st)
         return
-    if it.in_base or it.quiet > 2:
+    if it.in_base or it.quiet > 1 or id(test) in it.dear:
         return
     receiver = f.value if isinstance(f, ir.Attribute) else None
     found = place(it, receiver, fr, st) if receiver is not None else None
@@ -368,27 +397,20 @@ def _assume_call(it: Interpreter, test: ir.Call, want: bool, fr: Frame, st: Stat
         assert receiver is not None
         _narrow(it, test, receiver, found, want, fr, st)
         found = place(it, receiver, fr, st)
-    from flowcheck.interp.engine import Dead
-
-    it.quiet += 1
-    it.handlers.append([])
-    depth, lowest, epoch = it.depth, it.base.lowest, st.epoch
+    epoch = st.epoch
     try:
         if found is not None and isinstance(found[1], Union):
             _partition(it, test, found, want, fr, st)
         else:
             scratch = st.fork()
-            it.wanted = (test, want)
-            it.eval(test, fr, scratch)
+            with _quietly(it):
+                it.wanted = (test, want)
+                it.eval(test, fr, scratch)
             st.become(scratch)
-    except Dead:
-        it.depth = depth
-        raise
+    except TooDear:
+        it.dear.add(id(test))
     finally:
-        it.handlers.pop()
-        it.quiet -= 1
-        it.wanted = None
-        it.base.lowest, st.epoch = lowest, epoch
+        st.epoch = epoch
 
 
 def _partition(it: Interpreter, test: ir.Call, found: tuple[Place, Value], want: bool, fr: Frame, st: State) -> None:
@@ -403,13 +425,15 @@ def _partition(it: Interpreter, test: ir.Call, found: tuple[Place, Value], want:
             continue
         arm = st.fork()
         _write(arm, p, x)
-        it.wanted = (test, want)
         try:
-            it.eval(test, fr, arm)
+            with _quietly(it):
+                it.wanted = (test, want)
+                it.eval(test, fr, arm)
         except Dead:
             continue
-        finally:
-            it.wanted = None
+        except TooDear:
+            arm = st.fork()
+            _write(arm, p, x)
         keep.append(x)
         states.append(arm)
     if not keep:
@@ -452,18 +476,15 @@ def _narrow(
                 continue
         arm = st.fork()
         _write(arm, p, x)
-        it.handlers.append([])
-        it.quiet += 1
-        depth, lowest = it.depth, it.base.lowest
-        try:
-            t = operators.truth(it, it.eval(test, fr, arm), arm, fr)
-        except Dead:
-            it.depth = depth
-            continue
-        finally:
-            it.handlers.pop()
-            it.quiet -= 1
-            it.base.lowest = lowest
+        t: bool | None = None
+        if id(test) not in it.dear:
+            try:
+                with _quietly(it):
+                    t = operators.truth(it, it.eval(test, fr, arm), arm, fr)
+            except Dead:
+                continue
+            except TooDear:
+                it.dear.add(id(test))
         if t is None or t == want:
             keep.append(operators.with_truth(x, want) if test is e else x)
     if not keep:

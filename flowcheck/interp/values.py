@@ -140,7 +140,11 @@ class FuncV(Value):
 
     def __eq__(self, other: object) -> bool:
         return (
-            isinstance(other, FuncV) and self.node is other.node and self.env == other.env and self.kind == other.kind
+            isinstance(other, FuncV)
+            and self.node is other.node
+            and self.env == other.env
+            and self.kind == other.kind
+            and (self.defaults is other.defaults or self.defaults == other.defaults)
         )
 
     def __hash__(self) -> int:
