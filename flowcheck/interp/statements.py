@@ -361,7 +361,7 @@ def _fixpoint(
 ) -> list[Outcome]:
     """A loop that runs any number of rounds. Objects that its body makes are one object per site."""
     it.count("loops")
-    table: dict[Any, int] = {}
+    table: dict[Any, int] = it.loop_sites[-1] if it.loop_sites else {}  # one for a loop and those inside it
     it.loop_sites = [*it.loop_sites, table]
     exits: list[State] = []
     head = st.fork()
@@ -377,8 +377,7 @@ def _fixpoint(
             if end is None:
                 break
             merged = merge([head.fork(), end])
-            lasting = set(table.values())
-            if covers(head, merged, newest, lasting):
+            if _settled(it, head, merged, newest, table, round_):
                 break
             widen(head, merged, everything=round_ >= 2)
             head = merged
@@ -395,7 +394,7 @@ def stabilise(it: Interpreter, st: State, step: Callable[[State], None]) -> None
     from flowcheck.interp.engine import Dead
 
     it.count("loops")
-    table: dict[Any, int] = {}
+    table: dict[Any, int] = it.loop_sites[-1] if it.loop_sites else {}  # one for a loop and those inside it
     pushed = it.loop_sites
     it.loop_sites = [*pushed, table]
     head = st.fork()
@@ -408,13 +407,25 @@ def stabilise(it: Interpreter, st: State, step: Callable[[State], None]) -> None
             except Dead:
                 break
             merged = merge([head.fork(), inside])
-            if covers(head, merged, newest, set(table.values())):
+            if _settled(it, head, merged, newest, table, round_):
                 break
             widen(head, merged, everything=round_ >= 2)
             head = merged
     finally:
         it.loop_sites = pushed
     st.become(head)
+
+
+def _settled(
+    it: Interpreter, head: State, merged: State, newest: int, table: dict[Any, int], round_: int
+) -> bool:
+    """Whether a loop has reached its fixed point; one that makes ever more objects ends with some of them unnamed."""
+    if round_ < MAX_LOOP_ROUNDS // 2:
+        return covers(head, merged, newest, set(table.values()))
+    if not covers(head, merged, -1, set()):
+        return False
+    it.count("loops that lose objects")
+    return True
 
 
 def _changed(head: State, merged: State) -> list[int]:
