@@ -48,6 +48,10 @@ class Relevance:
             return True
         return self.effects.relevant(f.module.path, f.node.line)
 
+    def dynamic(self, f: FuncV) -> bool:
+        """Whether ``f`` may store an attribute that its text does not name: it matters when it is given a batch."""
+        return isinstance(f.node, ir.FunctionDef) and self.effects.dynamic(f.module.path, f.node.line)
+
     def body(self, it: Interpreter, f: FuncV, effect_only: bool, eager: bool) -> tuple[ir.Stmt, ...] | None:
         """The slice of a function's body to run; None for all of it."""
         node = f.node
@@ -98,9 +102,15 @@ class Relevance:
         if isinstance(f, ir.Name):
             if f.id in local or f.id in DYNAMIC:
                 return True
-            return f.id in self.effects.relevant_names
+            return (
+                f.id in self.effects.relevant_names
+                or f.id in self.effects.relevant_classes
+                or f.id in self.effects.dynamic_names
+            )
         if isinstance(f, ir.Attribute):
             if f.attr in self.effects.relevant_names or f.attr in self.always:
+                return True
+            if f.attr in self.effects.dynamic_names and any(a.keyword in self.tracked for a in c.args):
                 return True
             if f.attr in self.effects.all_names:
                 return False

@@ -127,6 +127,7 @@ class Walk:
             skeletons=self._is_skeleton,
             eager=self.records_graphs,
             relevant=self.relevance.function if self.relevance is not None else None,
+            dynamic=self.relevance.dynamic if self.relevance is not None else lambda f: False,
             sliced=self._slice if self.relevance is not None else None,
             observer=self._observe,
         )

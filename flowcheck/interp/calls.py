@@ -221,6 +221,8 @@ def call_function(
     in_base = it.in_base > 0 or isinstance(st, BaseState)
     relevant = it.config.relevant
     matters = isinstance(st, BaseState) or hook is not None or relevant is None or relevant(f)
+    if not matters and it.config.dynamic(f):
+        matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
     if not matters and node is not None and node is it.effect_statement:
         it.count("skipped calls")
         skipped(it, f, args, keywords, st)

@@ -143,6 +143,7 @@ class Config:
     ``externals``: dotted name outside the tree -> value. ``keyed``: dotted suffix of an unknown's key -> value.
     ``skeletons``: predicate: are instances of this class left to be evaluated on demand.
     ``relevant``: predicate on a function: may a call of it matter (None: every call matters).
+    ``dynamic``: predicate on a function: may it store attributes that its text does not name.
     ``observer``: sees every call that is not entered; a returned value is the call's result.
     """
 
@@ -155,6 +156,7 @@ class Config:
     skeletons: Callable[[ClassV], bool] = lambda cls: False
     eager: Callable[[ClassV], bool] = lambda cls: False
     relevant: Callable[[FuncV], bool] | None = None
+    dynamic: Callable[[FuncV], bool] = lambda func: False
     sliced: Callable[[FuncV, bool], tuple[ir.Stmt, ...] | None] | None = None
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     max_steps: int = 4_000_000

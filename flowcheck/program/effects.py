@@ -18,6 +18,7 @@ __all__ = ["Effects"]
 
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", re.M)
 _CALL = re.compile(rb"[A-Za-z_]\w*\(")
+_DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
 FANOUT = 24
 """A method name with more definitions than this in the tree says nothing about which one a call means."""
 
@@ -31,7 +32,9 @@ class _Def:
     is_class: bool
     start: int
     end: int
+    holder: str = ""
     seed: bool = False
+    dynamic: bool = False
 
 
 class Effects:
@@ -92,6 +95,12 @@ class Effects:
             todo.extend(callers.get(i, ()))
         self._relevant = {(self.defs[i].path, self.defs[i].line) for i in reached}
         self.relevant_names = {self.defs[i].name for i in reached}
+        self.relevant_classes = {self.defs[i].holder for i in reached if self.defs[i].holder}
+        dynamic = {i for i, d in enumerate(self.defs) if d.dynamic}
+        for i in list(dynamic):  # what calls them by a plain name or on itself hands on what it was given
+            dynamic.update(callers.get(i, ()))
+        self._dynamic = {(self.defs[i].path, self.defs[i].line) for i in dynamic}
+        self.dynamic_names = {self.defs[i].name for i in dynamic if not self.defs[i].name.startswith("__")}
         self.all_names = set(by_name)
 
     def _file(
@@ -106,6 +115,8 @@ class Effects:
     ) -> None:
         matches = list(_DEF.finditer(data))
         has_seed = seeds.search(data) is not None
+        has_dynamic = _DYNAMIC.search(data) is not None
+        holders: list[tuple[int, str]] = []
         line = 1
         position = 0
         for k, m in enumerate(matches):
@@ -113,16 +124,21 @@ class Effects:
             start = m.start(2)
             line += data.count(b"\n", position, start)
             position = start
+            indent = len(m.group(1))
+            while holders and holders[-1][0] >= indent:
+                holders.pop()
             if m.group(2) == b"class":
                 classes.add(name)
+                holders.append((indent, name))
                 continue
-            indent = len(m.group(1))
             end = len(data)
             for other in matches[k + 1 :]:
                 if len(other.group(1)) <= indent:
                     end = other.start()
                     break
-            d = _Def(name, path, line, indent, False, start, end)
+            d = _Def(name, path, line, indent, False, start, end, holders[-1][1] if holders else "")
+            if has_dynamic and _DYNAMIC.search(data, m.end(), end):
+                d.dynamic = True
             if has_seed and seeds.search(data, m.end(), end):
                 d.seed = True
             i = len(self.defs)
@@ -143,6 +159,10 @@ class Effects:
         if (path, line) in self._relevant:
             return True
         return (path, line) not in self._at and path in self._known
+
+    def dynamic(self, path: str, line: int) -> bool:
+        """Whether a function stores attributes whose names its text does not say, or calls one that does."""
+        return (path, line) in self._dynamic
 
     def counts(self) -> tuple[int, int]:
         """Definitions in all, and those that matter."""

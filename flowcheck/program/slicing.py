@@ -25,6 +25,9 @@ MUTATORS = frozenset(
 )  # fmt: skip
 
 
+UNEVALUATED = "a value that was not evaluated"
+
+
 def children(node: object) -> Iterator[object]:
     """The direct parts of an expression or statement."""
     for name in type(node).__struct_fields__:  # type: ignore[attr-defined]
@@ -182,7 +185,12 @@ class _Slicer:
         if keep:
             self.any_kept = True
         if not keep and isinstance(v, ir.Call) and isinstance(v.func, ir.Attribute) and v.func.attr in MUTATORS:
-            keep = root_of(v.func.value) in self.needed and isinstance(v.func.value, ir.Name)
+            if isinstance(v.func.value, ir.Name):
+                keep = v.func.value.id in self.needed
+            elif self.c.keep_stores and isinstance(v.func.value, ir.Attribute):
+                self.need(v.func.value)
+                blank = tuple(ir.Arg(a.nid, ir.Opaque(a.nid, UNEVALUATED), a.keyword, a.star) for a in v.args)
+                return ir.ExprStmt(s.nid, ir.Call(v.nid, v.func, blank))
         if keep:
             self.need(s)
             return s
@@ -212,16 +220,18 @@ class _Slicer:
             x
             for t in targets
             for x in (t.items if isinstance(t, (ir.TupleExpr, ir.ListExpr)) else (t,))
-            if isinstance(x, ir.Attribute)
+            if isinstance(x, ir.Attribute) or (isinstance(x, ir.Subscript) and isinstance(x.value, ir.Attribute))
         ]
         if not stores:
             return None
         for x in stores:
             self.need(x.value)
-        if isinstance(s, ir.Assign) and len(targets) == 1 and len(stores) == 1 and self.cheap(value):
+            if isinstance(x, ir.Subscript):
+                self.need(x.index)
+        if isinstance(s, ir.Assign) and len(targets) == 1 and targets[0] is stores[0] and self.cheap(value):
             self.need(value)
             return s
-        return ir.Assign(s.nid, tuple(stores), ir.Opaque(s.nid, "a value that was not evaluated"))
+        return ir.Assign(s.nid, tuple(stores), ir.Opaque(s.nid, UNEVALUATED))
 
     def cheap(self, e: ir.Expr) -> bool:
         """No call, and no local that would have to be computed for it."""
