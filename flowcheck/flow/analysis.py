@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from flowcheck.data import rules_dir
 from flowcheck.flow import modes
-from flowcheck.flow.facts import Assumption, Facts, Flow, Open, Path, Phase, ScanStats
+from flowcheck.flow.facts import Assumption, Facts, Flow, Open, Path, Phase, Place, ScanStats
 from flowcheck.flow.relevance import Relevance, effects_of
 from flowcheck.flow.roles import MissingRole
 from flowcheck.flow.scenario import Scenario
@@ -23,6 +23,7 @@ from flowcheck.interp.values import NONE, Known
 from flowcheck.program.modules import Program
 from flowcheck.source import Tree
 from flowcheck.syntax import SyntaxCache, SyntaxStore
+from flowcheck.syntax.ir import Span
 
 __all__ = ["analyse"]
 
@@ -123,6 +124,10 @@ def _analyse(
         opens.append(Open("the whole walk", str(error), None, "budget"))
     finally:
         store.save()
+    for path, reason in program.unreadable.items():
+        opens.append(
+            Open(f"what {path} does", f"it cannot be parsed: {reason}", Place(path, Span(1, 1, 1, 1), ""), "unknown")
+        )
     stats = ScanStats(
         files_indexed=relevance.effects.files,
         definitions_indexed=relevance.effects.counts()[0],

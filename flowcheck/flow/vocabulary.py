@@ -67,6 +67,7 @@ class MetadataWords(_Table):
 
 class GraphWords(_Table):
     replay_methods: tuple[str, ...]
+    admit_methods: tuple[str, ...]
     record_methods: tuple[str, ...]
     prefill_words: tuple[str, ...]
 

@@ -15,7 +15,7 @@ from flowcheck.flow.relevance import Relevance
 from flowcheck.flow.roles import Roles, annotated_class, find_roles
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.vocabulary import Vocabulary
-from flowcheck.interp import attributes, calls, classes, names
+from flowcheck.interp import attributes, calls, classes, names, operators
 from flowcheck.interp.engine import Budget, CallCut, CallEvent, Config, Dead, Frame, Interpreter, LazyCut, Raised
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.trails import Site
@@ -40,6 +40,10 @@ from flowcheck.program.modules import Program
 from flowcheck.syntax import ir
 
 __all__ = ["Case", "Forward", "Walk"]
+
+
+MOST_ROUNDS = 3
+"""Dispatches of every kind of batch, as long as one leaves a mode behind that the next one may find."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,8 @@ class Walk:
             dynamic=self.relevance.dynamic if self.relevance is not None else lambda f: False,
             sliced=self._slice if self.relevance is not None else None,
             observer=self._observe,
+            on_store=self._stored,
+            on_return=self._returned,
         )
         config.attributes[("*", words.target.model_attribute)] = self._model
         config.attributes[("*", words.entry.arguments_attribute)] = lambda it, b, obj: self.arguments
@@ -271,6 +277,13 @@ class Walk:
         for ref, cls in self.worker_list:
             self._worker_names[ref.oid] = cls.name
         inputs = self.draft_inputs()
+        for _ in range(MOST_ROUNDS):
+            self.lasting = False
+            self._dispatch_all(inputs)
+            if not self.lasting:
+                break
+
+    def _dispatch_all(self, inputs: list[ClassV]) -> None:
         for scheduler in self.schedulers:
             for member in classes.enum_members(self.it, self.roles.phase):
                 if member.name not in self.words.phase.dispatched:
@@ -337,6 +350,7 @@ class Walk:
             method = attributes.get(it, scheduler, words.entry.dispatch, self.frame, st)
             calls.call(it, method, [ref], {}, st, None, self.frame)
             result.returned = True
+            self._keep(st)
         except Dead:
             pass
         except (Budget, CallCut, LazyCut) as error:
@@ -344,6 +358,18 @@ class Walk:
         result.raised = it.handlers[0]
         result.steps = it.steps - start
         self.results.append(result)
+
+    def _keep(self, st: State) -> None:
+        """Modes stored on records that outlive the dispatch: the next one may find them there."""
+        attribute = self.words.mode.attribute
+        for oid, base in list(self.it.base.objects.items()):
+            if base.cls is None or not base.cls.is_record or attribute not in base.attrs:
+                continue
+            now = st.obj(oid).attrs.get(attribute, UNBOUND)
+            joined = union_of([base.attrs[attribute], now])
+            if set(alternatives(joined)) != set(alternatives(base.attrs[attribute])):
+                base.attrs[attribute] = joined
+                self.lasting = True
 
     # ------------------------------------------------------------------------------------------------------ events
     def _observe(self, it: Interpreter, event: CallEvent) -> Value | None:
@@ -360,6 +386,57 @@ class Walk:
         if event.name in self.words.graph.replay_methods:
             return self._replay(event)
         return None
+
+    def _stored(self, it: Interpreter, ref: Ref, name: str, old: Value | None, new: Value, st: State) -> None:
+        """A runner that takes another mode records anew: what it recorded before is replaced by what comes."""
+        if name != self.words.mode.attribute or old is None:
+            return
+        obj = st.get(ref.oid)
+        if obj is not None and "#recorded" in obj.attrs and set(alternatives(old)) != set(alternatives(new)):
+            st.write(ref.oid).attrs["#recorded"] = UNBOUND
+
+    def _returned(self, it: Interpreter, f: FuncV, args: list[Value], v: Value, st: State, frame: Frame) -> None:
+        """A graph runner that refuses a batch because it recorded a lower mode than the batch asks for."""
+        words = self.words
+        if f.name not in words.graph.admit_methods or it.in_base or not args or not isinstance(args[0], Ref):
+            return
+        runner = args[0]
+        obj = st.get(runner.oid)
+        if obj is None or obj.cls is None or obj.cls.is_record or not self.records_graphs(obj.cls):
+            return
+        batch = next((a for a in args[1:] if self._carries_mode(a, st) is not None), None)
+        if batch is None or not isinstance(f.node, ir.FunctionDef):
+            return
+        event = CallEvent(f, f.name, args, {}, st, f.node, frame)
+        own = self._read(runner, words.mode.attribute, event)
+        asked = self._read(batch, words.mode.attribute, event)
+        order = {name: i for i, name in enumerate(words.mode.members)}
+        wanted = [order.get(x.name, -1) for x in alternatives(asked) if isinstance(x, Member)]
+        low = [
+            x for x in alternatives(own) if isinstance(x, Member) and wanted and order.get(x.name, 99) < min(wanted)
+        ]
+        if low and self._refuses(f, runner, batch, low, st, frame):
+            recorded = union_of(low)
+            self._note("replay", event, self._owner(runner, event), batch, asked, recorded, runner, refused=True)
+
+    def _refuses(self, f: FuncV, runner: Ref, batch: Value, low: list[Value], st: State, frame: Frame) -> bool:
+        """Whether the runner, had it recorded one of these modes, would never admit this batch."""
+        it = self.it
+        for mode in low:
+            scratch = st.fork()
+            scratch.write(runner.oid).attrs[self.words.mode.attribute] = mode
+            it.quiet += 1
+            it.handlers.append([])
+            try:
+                answer = calls.call(it, f, [runner, batch], {}, scratch, None, frame)
+                if operators.truth(it, answer, scratch, frame) is not False:
+                    return False
+            except Dead:
+                return False
+            finally:
+                it.handlers.pop()
+                it.quiet -= 1
+        return True
 
     def _carries_mode(self, v: Value, st: State) -> Ref | None:
         for x in alternatives(v):
@@ -405,16 +482,17 @@ class Walk:
         leaf = st.get(model.oid) if isinstance(model, Ref) else None
         owner = leaf.tag if leaf is not None else None
         asked = self._read(batch, self.words.mode.attribute, event)
+        reached = self._logits_mode(batch, event)
         runner = self._graph_runner(event.frame, st)
         if runner is not None and self._recording(event.frame, runner):
             obj = st.write(runner.oid)
-            old = obj.attrs.get("#recorded")
-            obj.attrs["#recorded"] = asked if old is None else union_of([old, asked])
-            self._note("record", event, owner, batch, asked, asked, runner)
+            old = names.drop_unbound(obj.attrs.get("#recorded", UNBOUND))
+            obj.attrs["#recorded"] = reached if old is None else union_of([old, reached])
+            self._note("record", event, owner, batch, asked, reached, runner)
             return self._output(event)
         if it.in_base:
             return None
-        self._note("eager", event, owner, batch, asked, self._logits_mode(batch, event), runner)
+        self._note("eager", event, owner, batch, asked, reached, runner)
         return self._output(event)
 
     def _output(self, event: CallEvent) -> Value:
@@ -500,6 +578,7 @@ class Walk:
         asked: Value,
         reached: Value,
         runner: Ref | None,
+        refused: bool = False,
     ) -> None:
         st = event.state
         draft = self._read(owner, self.words.target.draft_flag, event) if owner is not None else Unknown("whose model")
@@ -524,7 +603,7 @@ class Walk:
         self.forwards.append(
             Forward(
                 self.case, kind, draft, phase, asked, reached, worker, cls, event.frame.site(event.node),
-                tuple(chain), consumed,
+                tuple(chain), consumed, refused,
             )  # fmt: skip
         )
 

@@ -365,9 +365,22 @@ def _of_object(
             return bound
         v = bound
     if isinstance(cv, FuncV) and cv.kind == "cached":
-        value = bind(it, cv, b, obj.cls, fr, st, node)
-        st.write(b.oid).attrs[name] = value
-        return value if v is None else join(v, value)
+        if v is not None:
+            return it.both(
+                st, [(st.fork(), lambda s: v), (st.fork(), lambda s: _cache(it, b, name, cv, obj.cls, fr, s, node))]
+            )
+        return _cache(it, b, name, cv, obj.cls, fr, st, node)
+    if v is not None:  # on some paths the instance holds it: only the others look further
+        from flowcheck.interp.engine import Dead
+        from flowcheck.interp.heap import merge
+
+        other = st.fork()
+        try:
+            rest = _beyond_instance(it, b, obj, cv, name, fr, other, node, default, may_lack)
+        except Dead:
+            return v
+        st.become(merge([st.fork(), other]).fork())
+        return v if rest is None else join(v, rest)
     rest = _beyond_instance(it, b, obj, cv, name, fr, st, node, default, may_lack and v is not None)
     if rest is None:
         if v is None:
@@ -377,6 +390,15 @@ def _of_object(
         return v
     _ = skeletons
     return rest if v is None else join(v, rest)
+
+
+def _cache(
+    it: Interpreter, b: Ref, name: str, f: FuncV, cls: ClassV, fr: Frame, st: State, node: ir.Node | None
+) -> Value:
+    """A cached property is computed and kept."""
+    value = bind(it, f, b, cls, fr, st, node)
+    store(it, b, name, value, st)
+    return value
 
 
 def _rule(it: Interpreter, cls: ClassV, name: str):  # type: ignore[no-untyped-def]
@@ -553,6 +575,8 @@ def forget(it: Interpreter, b: Ref, v: Value, st: State) -> None:
 def store(it: Interpreter, b: Ref, name: str, v: Value, st: State) -> None:
     """Writes an instance attribute, weakly where the address stands for several objects."""
     target = st.write(b.oid)
+    if it.config.on_store is not None and name in it.config.tracked:
+        it.config.on_store(it, b, name, target.attrs.get(name), v, st)
     if target.exact:
         target.attrs[name] = v
     else:

@@ -258,6 +258,8 @@ def call_function(
             result = _bounded(it, f, args, keywords, st, node, fr, open_, want, body)
     finally:
         it.effect_statement = before
+    if it.config.on_return is not None and not it.quiet:
+        it.config.on_return(it, f, args, result, st, fr)
     if known is not None and it.steps - start > it.config.worth_keeping:
         it.skeleton_calls[known] = result
     return result

@@ -144,7 +144,9 @@ class Config:
     ``skeletons``: predicate: are instances of this class left to be evaluated on demand.
     ``relevant``: predicate on a function: may a call of it matter (None: every call matters).
     ``dynamic``: predicate on a function: may it store attributes that its text does not name.
-    ``observer``: sees every call that is not entered; a returned value is the call's result.
+    ``observer``: sees every call that is not entered; a returned value is the call's result. ``on_store``: sees every
+    store to a tracked attribute (object, name, old value, new value, state). ``on_return``: sees what every function of
+    the tree returns (function, arguments, value, state, frame).
     """
 
     tracked: frozenset[str] = frozenset()
@@ -159,6 +161,8 @@ class Config:
     dynamic: Callable[[FuncV], bool] = lambda func: False
     sliced: Callable[[FuncV, bool], tuple[ir.Stmt, ...] | None] | None = None
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
+    on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
+    on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
     max_steps: int = 4_000_000
     max_depth: int = 60
     call_budget: int = 2_000

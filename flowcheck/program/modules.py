@@ -196,6 +196,7 @@ class Program:
         self.store = store
         self.tree = store.tree
         self._modules: dict[str, Module | None] = {}
+        self.unreadable: dict[str, str] = {}
         self._mutated: dict[tuple[str, str], tuple[bool, bool]] = {}
         self.package: str = self.tree.package
         self._prefix = self.package + "."
@@ -215,6 +216,8 @@ class Program:
                 syntax = self.store.try_module(path)
                 if syntax is not None:
                     found = Module(name, path, syntax.is_package, syntax)
+                else:
+                    self.unreadable[path] = next((text for p, text in self.store.problems if p == path), path)
             elif self.tree.is_namespace(name):
                 found = Module(name, "", True, None)
         self._modules[name] = found
