@@ -554,6 +554,128 @@ def patched_method(code: Code) -> Iterator[Mutant]:
             yield Mutant("patched: a method on the way", Expect.CAUGHT, call.source.path, line, c[1], c[0])
 
 
+@operator("patched: a subclass of the same name")
+def patched_subclass(code: Code) -> Iterator[Mutant]:
+    for call, batch, _, after in later(code):
+        owner = call.source.class_of(call.function)
+        if after or owner is None or batch not in [a.arg for a in call.function.args.args]:
+            continue
+        with edit() as made:
+            draft = Draft(code.release)
+            x = _somehow(code, call.source, call.function, draft)
+            names = [a.arg for a in call.function.args.args]
+            name, position = call.function.name, names.index(batch) - 1
+            draft.at_end(
+                call.source,
+                f"_Whole{owner.name} = {owner.name}\n\n\nclass {owner.name}(_Whole{owner.name}):\n"
+                f"    def {name}(self, *args, **kwargs):\n"
+                f"        batch = kwargs['{batch}'] if '{batch}' in kwargs else args[{position}]\n"
+                f"        batch.{ATTRIBUTE} = {x}\n        return super().{name}(*args, **kwargs)",
+            )
+            made.append(changes_of(draft))
+        for c in made:
+            line = call.function.lineno
+            yield Mutant("patched: a subclass of the same name", Expect.CAUGHT, call.source.path, line, c[1], c[0])
+
+
+@operator("patched: a method of the instance")
+def patched_instance(code: Code) -> Iterator[Mutant]:
+    for call, batch, _, after in later(code):
+        owner = call.source.class_of(call.function)
+        if after or owner is None or batch not in [a.arg for a in call.function.args.args]:
+            continue
+        constructor = next((s for s in owner.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"), None)
+        if constructor is None:
+            continue
+        with edit() as made:
+            draft = Draft(code.release)
+            x = _somehow(code, call.source, call.function, draft)
+            names = [a.arg for a in call.function.args.args]
+            name, position = call.function.name, names.index(batch) - 1
+            draft.before(
+                call.source,
+                call.source.body_start(constructor),
+                f"whole = self.{name}\n\ndef trimmed(*args, **kwargs):\n"
+                f"    batch = kwargs['{batch}'] if '{batch}' in kwargs else args[{position}]\n"
+                f"    batch.{ATTRIBUTE} = {x}\n    return whole(*args, **kwargs)\n\nself.{name} = trimmed",
+            )
+            made.append(changes_of(draft))
+        for c in made:
+            line = call.function.lineno
+            yield Mutant("patched: a method of the instance", Expect.CAUGHT, call.source.path, line, c[1], c[0])
+
+
+@operator("class: attribute access lowers")
+def attribute_access(code: Code) -> Iterator[Mutant]:
+    for name, path in code.carriers.items():
+        if not _has_factory(code, name, path):
+            continue
+        source = code.source(path)
+        x = lower(code, source)
+        methods = [s for s in source.classes(name)[0].body if isinstance(s, ast.FunctionDef)]
+        forms = {
+            "__setattr__": (
+                "def __setattr__(self, name, value):\n"
+                f'    object.__setattr__(self, name, {x} if name == "{ATTRIBUTE}" else value)\n\n'
+            ),
+            "__getattribute__": (
+                "def __getattribute__(self, name):\n"
+                f'    return {x} if name == "{ATTRIBUTE}" else object.__getattribute__(self, name)\n\n'
+            ),
+        }
+        for form, lines in forms.items():
+            with edit() as made:
+                draft = Draft(code.release)
+                draft.before(source, methods[0], lines)
+                made.append(changes_of(draft))
+            for c in made:
+                line = methods[0].lineno
+                yield Mutant(f"class: attribute access lowers ({form})", Expect.CAUGHT, path, line, c[1], c[0])
+
+
+@operator("enum: equality says no")
+def equality(code: Code) -> Iterator[Mutant]:
+    source, cls = code.enum
+    methods = [s for s in cls.body if isinstance(s, ast.FunctionDef)]
+    draft = Draft(code.release)
+    lines = "def __eq__(self, other):\n    return False\n\ndef __hash__(self):\n    return hash(self.value)\n\n"
+    draft.before(source, methods[0], lines)
+    changes, snippet = changes_of(draft)
+    yield Mutant("enum: equality says no", Expect.CAUGHT, source.path, cls.lineno, snippet, changes)
+
+
+@operator("lowered on the way: deleted")
+def deleted(code: Code) -> Iterator[Mutant]:
+    for call, batch, statement, after in later(code):
+        forms = (f"del {batch}.{ATTRIBUTE}", f'delattr({batch}, "{ATTRIBUTE}")', f"{batch}.{ATTRIBUTE} = None")
+        for form in forms:
+            with edit() as made:
+                draft = Draft(code.release)
+                (draft.after if after else draft.before)(call.source, statement, form)
+                made.append(changes_of(draft))
+            for c in made:
+                yield Mutant(
+                    "lowered on the way: deleted", Expect.CAUGHT, call.source.path, statement.lineno,
+                    c[1], c[0], call.settings,
+                )  # fmt: skip
+
+
+@operator("lowered on the way: made anew")
+def made_anew(code: Code) -> Iterator[Mutant]:
+    for call, batch, statement, after in later(code):
+        with edit() as made:
+            draft = Draft(code.release)
+            x = _somehow(code, call.source, statement, draft)
+            lines = f'{batch} = type({batch})(**{{**vars({batch}), "{ATTRIBUTE}": {x}}})'
+            (draft.after if after else draft.before)(call.source, statement, lines)
+            made.append(changes_of(draft))
+        for c in made:
+            yield Mutant(
+                "lowered on the way: made anew", Expect.CAUGHT, call.source.path, statement.lineno,
+                c[1], c[0], call.settings,
+            )  # fmt: skip
+
+
 @operator("patched: the enum's predicate")
 def patched_predicate(code: Code) -> Iterator[Mutant]:
     source, cls = code.enum

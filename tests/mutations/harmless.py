@@ -56,7 +56,10 @@ _MOVES_AWAY = frozenset({
 })  # fmt: skip
 """Routings that evaluate the value somewhere else."""
 
-_STORES_ELSEWHERE = frozenset({"helper", "helper in another module"})
+_STORES_ELSEWHERE = frozenset({
+    "helper", "helper in another module", "map", "thread", "generator", "recursion", "global name", "class variable",
+    "callable object", "template method", "dispatch table", "steps in a loop", "exit stack", "coroutine", "exec",
+})  # fmt: skip
 
 
 def _self_contained(site: Site, name: str) -> str:
@@ -92,7 +95,8 @@ def _same_store(name: str) -> Maker:
 
 
 for _name in ASSIGNMENTS:
-    if _name not in ("plain", "dataclasses.replace", "copy.copy"):  # those make another batch, which the caller lacks
+    # Some make another batch, which the caller lacks; some hand the work to what no scan can follow.
+    if _name not in ("plain", "dataclasses.replace", "copy.copy", "exec", "thread", "coroutine"):
         HARMLESS[f"same store by: {_name}"] = _same_store(_name)
 
 
@@ -135,6 +139,8 @@ def _on(call: Call, name: str, line: int, made: Made) -> Mutant:
 
 
 for _name in ASSIGNMENTS:
+    if _name in ("exec", "thread", "coroutine"):
+        continue
     HARMLESS[f"kept on the way by: {_name}"] = _kept_on_the_way(_name)
 
 LOOK_ALIKES = {

@@ -509,6 +509,152 @@ def formatted_name(o: Target, x: str) -> str:
     return f'setattr({o.name}, "{head}" + "_{tail}", {x})'
 
 
+def by_own_setattr(o: Target, x: str) -> str:
+    return f'{o.name}.__setattr__("{ATTRIBUTE}", {x})'
+
+
+def by_type_setattr(o: Target, x: str) -> str:
+    return f'type({o.name}).__setattr__({o.name}, "{ATTRIBUTE}", {x})'
+
+
+def by_star_arguments(o: Target, x: str) -> str:
+    return f'setattr(*({o.name}, "{ATTRIBUTE}", {x}))'
+
+
+def by_operator(o: Target, x: str) -> str:
+    return f'import operator\noperator.setitem(vars({o.name}), "{ATTRIBUTE}", {x})'
+
+
+def by_exec(o: Target, x: str) -> str:
+    return f'exec("{o.name}.{ATTRIBUTE} = {x}")'
+
+
+def by_map(o: Target, x: str) -> str:
+    o.top(f"def set_mode(batch):\n    batch.{ATTRIBUTE} = {x}")
+    return f"list(map(set_mode, [{o.name}]))"
+
+
+def by_thread(o: Target, x: str) -> str:
+    o.top(f"import threading\n\n\ndef set_mode(batch):\n    batch.{ATTRIBUTE} = {x}")
+    return f"worker = threading.Thread(target=set_mode, args=({o.name},))\nworker.start()\nworker.join()"
+
+
+def by_generator(o: Target, x: str) -> str:
+    o.top(f"def modes_set(batch):\n    batch.{ATTRIBUTE} = {x}\n    yield batch")
+    return f"for _ in modes_set({o.name}):\n    pass"
+
+
+def by_recursion(o: Target, x: str) -> str:
+    o.top(
+        f"def set_mode(batch, turns):\n    if turns == 0:\n        batch.{ATTRIBUTE} = {x}\n"
+        "    else:\n        set_mode(batch, turns - 1)"
+    )
+    return f"set_mode({o.name}, 3)"
+
+
+def by_returned_object(o: Target, x: str) -> str:
+    o.top("def same(batch):\n    return batch")
+    return f"same({o.name}).{ATTRIBUTE} = {x}"
+
+
+def by_global(o: Target, x: str) -> str:
+    o.top("HELD = {}")
+    return f'HELD["batch"] = {o.name}\nHELD["batch"].{ATTRIBUTE} = {x}'
+
+
+def by_global_name(o: Target, x: str) -> str:
+    o.top(
+        "CURRENT = None\n\n\ndef hold(batch):\n    global CURRENT\n    CURRENT = batch\n\n\n"
+        f"def set_mode():\n    CURRENT.{ATTRIBUTE} = {x}"
+    )
+    return f"hold({o.name})\nset_mode()"
+
+
+def by_class_variable(o: Target, x: str) -> str:
+    o.top(
+        f"class Held:\n    batch = None\n\n    @classmethod\n    def lower(cls):\n        cls.batch.{ATTRIBUTE} = {x}"
+    )
+    return f"Held.batch = {o.name}\nHeld.lower()"
+
+
+def by_holder(o: Target, x: str) -> str:
+    o.top(
+        "class Holder:\n    def __init__(self, batch):\n        self.batch = batch\n\n"
+        f"    def set(self, mode):\n        self.batch.{ATTRIBUTE} = mode"
+    )
+    return f"Holder({o.name}).set({x})"
+
+
+def by_callable_object(o: Target, x: str) -> str:
+    o.top(f"class Setter:\n    def __call__(self, batch):\n        batch.{ATTRIBUTE} = {x}")
+    return f"Setter()({o.name})"
+
+
+def by_inherited_method(o: Target, x: str) -> str:
+    o.top(
+        f"class Setting:\n    def apply(self, batch):\n        batch.{ATTRIBUTE} = self.wanted()\n\n"
+        "    def wanted(self):\n        raise NotImplementedError\n\n\n"
+        f"class Chosen(Setting):\n    def wanted(self):\n        return {x}"
+    )
+    return f"Chosen().apply({o.name})"
+
+
+def by_list(o: Target, x: str) -> str:
+    return f"held = []\nheld.append({o.name})\nheld.pop().{ATTRIBUTE} = {x}"
+
+
+def by_starred_target(o: Target, x: str) -> str:
+    return f"*_, last_batch = [None, {o.name}]\nlast_batch.{ATTRIBUTE} = {x}"
+
+
+def by_conditional_object(o: Target, x: str) -> str:
+    return f"({o.name} if {o.name} is not None else None).{ATTRIBUTE} = {x}"
+
+
+def by_default(o: Target, x: str) -> str:
+    return f"def set_mode(batch={o.name}):\n    batch.{ATTRIBUTE} = {x}\n\nset_mode()"
+
+
+def in_for_else(o: Target, x: str) -> str:
+    return f"for _ in ():\n    pass\nelse:\n    {o.name}.{ATTRIBUTE} = {x}"
+
+
+def in_broken_loop(o: Target, x: str) -> str:
+    return f"while True:\n    {o.name}.{ATTRIBUTE} = {x}\n    break"
+
+
+def in_match(o: Target, x: str) -> str:
+    return f"match {o.name}:\n    case batch if batch is not None:\n        batch.{ATTRIBUTE} = {x}"
+
+
+def by_dispatch_table(o: Target, x: str) -> str:
+    o.top(f'def set_mode(batch):\n    batch.{ATTRIBUTE} = {x}\n\n\nSTEPS = {{"mode": set_mode}}')
+    return f'STEPS["mode"]({o.name})'
+
+
+def by_steps(o: Target, x: str) -> str:
+    o.top(
+        f"def set_mode(batch):\n    batch.{ATTRIBUTE} = {x}\n\n\ndef nothing(batch):\n    pass\n\n\n"
+        "STEPS = (nothing, set_mode)"
+    )
+    return f"for step in STEPS:\n    step({o.name})"
+
+
+def by_exit_stack(o: Target, x: str) -> str:
+    o.top(f"import contextlib\n\n\ndef set_mode(batch):\n    batch.{ATTRIBUTE} = {x}")
+    return f"with contextlib.ExitStack() as stack:\n    stack.callback(set_mode, {o.name})"
+
+
+def by_async(o: Target, x: str) -> str:
+    o.top(f"import asyncio\n\n\nasync def set_mode(batch):\n    batch.{ATTRIBUTE} = {x}")
+    return f"asyncio.run(set_mode({o.name}))"
+
+
+def by_nested_record(o: Target, x: str) -> str:
+    o.top("import dataclasses\n\n\n@dataclasses.dataclass\nclass Request:\n    batch: object\n    mode: object = None")
+    return f"request = Request({o.name}, mode={x})\nrequest.batch.{ATTRIBUTE} = request.mode"
+
+
 ASSIGNMENTS: Mapping[str, Assignment] = {
     "plain": plain,
     "setattr": by_setattr,
@@ -540,6 +686,34 @@ ASSIGNMENTS: Mapping[str, Assignment] = {
     "comprehension": comprehension,
     "exception handler": in_handler,
     "composed name": formatted_name,
+    "the object's __setattr__": by_own_setattr,
+    "the type's __setattr__": by_type_setattr,
+    "setattr of *arguments": by_star_arguments,
+    "operator.setitem of vars": by_operator,
+    "exec": by_exec,
+    "map": by_map,
+    "thread": by_thread,
+    "generator": by_generator,
+    "recursion": by_recursion,
+    "what a helper returns": by_returned_object,
+    "global dictionary": by_global,
+    "global name": by_global_name,
+    "class variable": by_class_variable,
+    "holder": by_holder,
+    "callable object": by_callable_object,
+    "template method": by_inherited_method,
+    "list": by_list,
+    "starred target": by_starred_target,
+    "conditional object": by_conditional_object,
+    "default argument": by_default,
+    "for/else": in_for_else,
+    "loop that breaks": in_broken_loop,
+    "match of the object": in_match,
+    "dispatch table": by_dispatch_table,
+    "steps in a loop": by_steps,
+    "exit stack": by_exit_stack,
+    "coroutine": by_async,
+    "record that holds it": by_nested_record,
 }
 
 
