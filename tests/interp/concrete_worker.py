@@ -67,7 +67,9 @@ class Describer:
         if type(v).__module__ == MODULE:
             attrs = {k: self.describe(x) for k, x in vars(v).items()}
             if dataclasses.is_dataclass(v):
-                attrs.update({f.name: self.describe(getattr(v, f.name)) for f in dataclasses.fields(v) if hasattr(v, f.name)})
+                attrs.update(
+                    {f.name: self.describe(getattr(v, f.name)) for f in dataclasses.fields(v) if hasattr(v, f.name)}
+                )
             return {"kind": "object", "cls": type(v).__name__, "attrs": attrs}
         return {"kind": "opaque", "cls": type(v).__name__}
 
@@ -87,14 +89,14 @@ def run(source: str, arguments: list[Any]) -> dict[str, Any]:
 
     try:
         exec(compile(source, "program.py", "exec"), module.__dict__)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
         return {"broken": f"{type(error).__name__}: {error}"}
     sys.settrace(trace)
     try:
         value = module.main(*arguments)
     except TooLong:
         return {"broken": "runs too long"}
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - as above
         return {"raised": type(error).__name__, "text": str(error)}
     finally:
         sys.settrace(None)

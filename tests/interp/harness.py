@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import json
 import operator
@@ -128,10 +129,8 @@ def interpret(store: SyntaxStore, arguments: Sequence[Value], tracked: frozenset
     raised: list[Raised] = []
     it.handlers.append(raised)
     value: Value | None = None
-    try:
+    with contextlib.suppress(Dead):
         value = calls.call(it, main, list(arguments), {}, state, None, it.module_frame(module))
-    except Dead:
-        pass
     assert it.handlers[-1] is raised, "a handler was left behind"
     return Abstract(value, state, raised, it)
 
@@ -204,7 +203,7 @@ class Cover:
             for more, new_up, new_down in self._one(alt, c, up, down)
         )
 
-    def _one(
+    def _one(  # noqa: C901 - one case for each kind of value
         self, v: Value, c: list[Any], up: dict[int, int], down: dict[int, int]
     ) -> Iterator[tuple[list[tuple[Value, list[Any]]], dict[int, int], dict[int, int]]]:
         """The ways in which ``v``, no union, may stand for ``c``: what else must hold then."""
@@ -284,7 +283,7 @@ class Cover:
         for key, fact in self.state.facts.items():
             if isinstance(key, tuple) and key[0] == "value":
                 known, x = self.key(key[1])
-                if known and not (x == fact):
+                if known and x != fact:
                     return f"{key} = {fact}"
             elif isinstance(fact, bool):
                 known, x = self.key(key)
@@ -292,7 +291,7 @@ class Cover:
                     return f"{key} = {fact}"
         return None
 
-    def _object(
+    def _object(  # noqa: C901 - one case for each kind of object
         self, oid: int, number: int, up: dict[int, int], down: dict[int, int]
     ) -> Iterator[tuple[list[tuple[Value, list[Any]]], dict[int, int], dict[int, int]]]:
         obj = self.state.get(oid)
@@ -494,7 +493,7 @@ def check_exact(source: str, arguments: Sequence[Any] = (True, 2, None)) -> None
     deeply(work)
 
 
-def vagueness(v: Value, st: State, seen: set[int]) -> Iterator[str]:
+def vagueness(v: Value, st: State, seen: set[int]) -> Iterator[str]:  # noqa: C901 - as above
     """What in a value stands for more than one thing."""
     if isinstance(v, Union):
         yield f"alternatives {v}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from textwrap import dedent, indent
 
-_TEXT = '''
+_TEXT = """
 ### assignment
 x = y = b
 x, (y, *z), w = 1, (2, 3, 4), x
@@ -654,7 +654,8 @@ return list(g)
 ### iterator
 it = iter([1, 2, 3])
 x = next(it)
-return x, list(it), list(it), list(zip("ab", [1, 2, 3])), list(enumerate("x", 5)), list(map(str, [1])), list(reversed([1, 2]))
+y = list(zip("ab", [1, 2, 3])), list(enumerate("x", 5)), list(map(str, [1])), list(reversed([1, 2]))
+return x, list(it), list(it), y
 ### partial
 from functools import partial
 def f(x, y, z=0):
@@ -765,10 +766,12 @@ def f(p):
             return "point"
 return f(P(0, 1)), f(P(1, 2)), f(P(2, 2))
 ### conversions
-return int("3"), str(5), float(2), bool([]), list("ab"), tuple([1]), abs(-3), max(1, 3), min([4, 2]), sum([1, 2]), len("abc"), 7 // 2, 7 % 3, -7 // 2, 2 ** 5, 1 / 2
+x = int("3"), str(5), float(2), bool([]), list("ab"), tuple([1]), abs(-3), max(1, 3), min([4, 2]), sum([1, 2])
+return x, len("abc"), 7 // 2, 7 % 3, -7 // 2, 2 ** 5, 1 / 2
 ### errors
 out = []
-for f in (lambda: 1 / 0, lambda: [][0], lambda: {}["x"], lambda: None.x, lambda: 1 + "a", lambda: int("x"), lambda: undefined):
+first = lambda: 1 / 0, lambda: [][0], lambda: {}["x"], lambda: None.x, lambda: 1 + "a"
+for f in (*first, lambda: int("x"), lambda: undefined):
     try:
         f()
     except Exception as e:
@@ -828,7 +831,7 @@ class Counter:
 return [Counter().id for _ in range(3)], Counter.total
 ### float
 return 0.1 + 0.2, 1e10, -0.0, float("inf"), 3.0 == 3, str(1.5), f"{0.5}", 10 / 4
-'''
+"""
 
 
 def _split() -> dict[str, str]:

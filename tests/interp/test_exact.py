@@ -7,7 +7,6 @@ import pytest
 from tests.interp.harness import check, check_exact
 from tests.interp.programs import PROGRAMS
 
-
 # A module's own variables hold whatever any function of the module may store in them, and a key that is compared by a
 # method of the tree is looked up by nobody: these are covered, not known.
 VAGUE = ("global", "equality", "frozen-dataclass")

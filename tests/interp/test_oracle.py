@@ -12,11 +12,11 @@ from tests.interp.harness import check
 from tests.interp.strategies import (
     Classes,
     Closures,
+    Conditions,
     Control,
     DataModel,
     Exceptions,
     Heap,
-    Tests,
     Unknowns,
     Writer,
     programs,
@@ -24,7 +24,7 @@ from tests.interp.strategies import (
 
 PARTS: dict[str, type[Writer]] = {
     "control": Control, "heap": Heap, "exceptions": Exceptions, "classes": Classes, "data model": DataModel,
-    "unknown loops": Unknowns, "tests": Tests, "closures": Closures,
+    "unknown loops": Unknowns, "conditions": Conditions, "closures": Closures,
 }  # fmt: skip
 FEW = settings(
     max_examples=60,
