@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from flowcheck.flow.facts import Assumption, Facts, Flow, Open, Path, Phase, Pla
 from flowcheck.flow.relevance import Relevance, effects_of
 from flowcheck.flow.roles import MissingRole
 from flowcheck.flow.scenario import Scenario
-from flowcheck.flow.splits import describe_key, worker_splits
+from flowcheck.flow.splits import candidates, describe_key, worker_splits
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.flow.walk import Walk
 from flowcheck.interp import attributes, calls
@@ -30,6 +31,7 @@ __all__ = ["analyse"]
 Progress = Callable[[str], None]
 STACK = 512 * 1024 * 1024
 DEEPEST = 60_000
+DEEPEST_SPLIT = 2
 T = TypeVar("T")
 
 
@@ -100,20 +102,13 @@ def _analyse(
     try:
         say("looking for the workers")
         for forced in worker_splits(make):
-            walk = make(forced)
-            walk.run()
-            runs += 1
-            steps += walk.it.steps
-            condition = " and ".join(describe_key(k, v) for k, v in forced.items())
-            found = modes.flows_of(walk, condition, _assumption_ids(words))
-            if not _feeds_states(walk):
-                found = [_unconsumed(f) for f in found]
-                required: tuple[Phase, ...] = ()
-            else:
-                required = (Phase.EXTEND, Phase.VERIFY)
-            flows += found
-            opens += modes.opens_of(walk, found, required)
-            workers += [c.name for _, c in walk.worker_list if c.name not in workers]
+            outcomes = _outcomes(make, words, forced)
+            flows += _merged([o.flows for o in outcomes], _condition(forced))
+            for outcome in outcomes:
+                runs += 1
+                steps += outcome.steps
+                opens += outcome.opens
+                workers += [w for w in outcome.workers if w not in workers]
         if not workers:
             opens.append(
                 Open(f"which worker runs {scenario.algorithm}", "the tree builds none for it", None, "entry")
@@ -146,9 +141,108 @@ def _analyse(
     )
 
 
-def _unconsumed(f: Flow) -> Flow:
-    from dataclasses import replace
+@dataclass
+class _Outcome:
+    """What one walk found."""
 
+    walk: Walk
+    flows: list[Flow]
+    opens: list[Open]
+    workers: list[str]
+    steps: int
+
+    def trouble(self) -> frozenset[tuple[object, ...]]:
+        """What is not proved, without its condition."""
+        found: set[tuple[object, ...]] = {(o.question, o.kind) for o in self.opens}
+        for f in self.flows:
+            if not _is_proved(f, self.walk.words.mode.required):
+                members = tuple(sorted({m.member for m in (*f.asked, *f.reached)}))
+                found.add((f.phase, f.path, f.worker, members, f.replay_guard))
+        return frozenset(found)
+
+
+def _is_proved(f: Flow, required: str) -> bool:
+    if not f.consumed or f.phase not in (Phase.EXTEND, Phase.VERIFY):
+        return True
+    return all(m.member == required for m in (*f.asked, *f.reached))
+
+
+def _outcome(make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any]) -> _Outcome:
+    walk = make(forced)
+    walk.run()
+    found = modes.flows_of(walk, _condition(forced), _assumption_ids(words))
+    required: tuple[Phase, ...] = (Phase.EXTEND, Phase.VERIFY)
+    if not _feeds_states(walk):
+        found = [_unconsumed(f) for f in found]
+        required = ()
+    opens = modes.opens_of(walk, found, required)
+    workers = list(dict.fromkeys(c.name for _, c in walk.worker_list))
+    return _Outcome(walk, found, opens, workers, walk.it.steps)
+
+
+def _outcomes(
+    make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any], depth: int = DEEPEST_SPLIT
+) -> list[_Outcome]:
+    """One walk; where it proves less than everything, walks for each value of a setting that the answer depends on.
+
+    A joined walk cannot tell that two tests of one setting agree, and does not say for which value a finding holds.
+    """
+    return _split(make, words, forced, _outcome(make, words, forced), depth)
+
+
+def _split(
+    make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any], joined: _Outcome, depth: int
+) -> list[_Outcome]:
+    trouble = joined.trouble()
+    if not trouble or not depth:
+        return [joined]
+    bad = [f for f in joined.flows if not _is_proved(f, words.mode.required)]
+    near = {s.place.symbol for f in bad for m in (*f.asked, *f.reached) for s in m.evidence}
+    on_the_way = {step.note for f in bad for step in f.chain}
+    best: tuple[int, Any, list[_Outcome]] | None = None
+    for key in candidates(joined.walk, near, on_the_way, forced):
+        sides = [_outcome(make, words, {**forced, key: side}) for side in (False, True)]
+        if all(side.trouble() >= trouble for side in sides):
+            continue  # it makes no difference
+        rows = [{(f.phase, f.path, f.worker) for f in side.flows} for side in sides]
+        if rows[0] != rows[1]:
+            continue  # it removes a way of running, which says nothing about the mode there
+        score = sum(len(side.trouble()) for side in sides)
+        if best is None or score < best[0]:
+            best = (score, key, sides)
+        if not score:
+            break
+    if best is None:
+        return [joined]
+    _, key, sides = best
+    out: list[_Outcome] = []
+    for value, side in zip((False, True), sides):
+        out += _split(make, words, {**forced, key: value}, side, depth - 1)
+    return out
+
+
+def _condition(forced: dict[Any, Any]) -> str:
+    return " and ".join(describe_key(k, v) for k, v in forced.items())
+
+
+def _merged(sides: list[list[Flow]], condition: str) -> list[Flow]:
+    """The flows of several walks; one that all of them found does not depend on what told them apart."""
+    if len(sides) == 1:
+        return sides[0]
+    out: list[Flow] = []
+    bare = [{replace(f, condition="") for f in side} for side in sides]
+    common = set.intersection(*bare)
+    for side in sides:
+        for f in side:
+            plain = replace(f, condition="")
+            if plain not in common:
+                out.append(f)
+            elif side is sides[0]:
+                out.append(replace(f, condition=condition))
+    return out
+
+
+def _unconsumed(f: Flow) -> Flow:
     return replace(f, consumed=False)
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 from flowcheck.flow.walk import Walk
 
-__all__ = ["MOST_SPLITS", "describe_key", "worker_splits"]
+__all__ = ["MOST_SPLITS", "candidates", "describe_key", "worker_splits"]
 
 MOST_SPLITS = 8
+MOST_CANDIDATES = 5
 
 
 def worker_splits(make: Callable[[dict[Any, Any]], Walk]) -> list[dict[Any, Any]]:
@@ -37,6 +38,32 @@ def worker_splits(make: Callable[[dict[Any, Any]], Walk]) -> list[dict[Any, Any]
     for values in itertools.product((False, True), repeat=min(len(deciding), 3)):
         out.append(dict(zip(deciding, values)))
     return out[:MOST_SPLITS]
+
+
+def candidates(walk: Walk, near: set[str], on_the_way: set[str], forced: dict[Any, Any]) -> list[Any]:
+    """Free settings that were tested in functions of a flow that is not proved: the ones worth a walk for each value.
+
+    ``near``: the functions in which its modes are made come first. ``on_the_way``: the others of its chain.
+    """
+    out: list[Any] = []
+    for functions in (near, on_the_way):
+        for key, where in sorted(walk.it.asked_in.items(), key=lambda item: repr(item[0])):
+            while isinstance(key, tuple) and key[0] == "not":
+                key = key[1]
+            if key not in forced and key not in out and where & functions and _is_setting(key):
+                out.append(key)
+    return out[:MOST_CANDIDATES]
+
+
+def _is_setting(key: Any) -> bool:
+    """Whether a key stands for something that a deployment fixes: a server argument, an entry of its configuration."""
+    if not isinstance(key, tuple) or not key:
+        return False
+    if key[0] == "free":
+        return bool(key[1] == "server_args")
+    if key[0] in ("attr", "cmp", "call", "len", "bool"):
+        return any(_is_setting(part) for part in key[1:])
+    return bool(key[0] == "bag")
 
 
 def describe_key(key: Any, value: Any) -> str:

@@ -412,12 +412,14 @@ class Walk:
         asked = self._read(batch, words.mode.attribute, event)
         order = {name: i for i, name in enumerate(words.mode.members)}
         wanted = [order.get(x.name, -1) for x in alternatives(asked) if isinstance(x, Member)]
-        low = [
-            x for x in alternatives(own) if isinstance(x, Member) and wanted and order.get(x.name, 99) < min(wanted)
+        recorded = alternatives(obj.attrs.get("#recorded", UNBOUND))  # a runner without graphs refuses nothing
+        low: list[Value] = [
+            x
+            for x in alternatives(own)
+            if isinstance(x, Member) and x in recorded and wanted and order.get(x.name, 99) < min(wanted)
         ]
         if low and self._refuses(f, runner, batch, low, st, frame):
-            recorded = union_of(low)
-            self._note("replay", event, self._owner(runner, event), batch, asked, recorded, runner, refused=True)
+            self._note("replay", event, self._owner(runner, event), batch, asked, union_of(low), runner, refused=True)
 
     def _refuses(self, f: FuncV, runner: Ref, batch: Value, low: list[Value], st: State, frame: Frame) -> bool:
         """Whether the runner, had it recorded one of these modes, would never admit this batch."""

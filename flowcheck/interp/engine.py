@@ -211,6 +211,8 @@ class Interpreter:
         self.unknown_stores: list[tuple[str, Site]] = []
         self.forced_facts: dict[Hashable, Any] = {}
         self.asked_keys: dict[Hashable, int] = {}
+        self.asked_in: dict[Hashable, set[str]] = {}
+        self.active: str | None = None  # the qualified name of the function that runs
         self.deadline: float | None = None
         self.wanted: tuple[ir.Node, bool] | None = None
         self.eager_depth = 0

@@ -352,6 +352,7 @@ def run(
         it.called[(f.module.path, f.node.line)] = f.qualname
     it.depth += 1
     loops, it.loop_sites = it.loop_sites, [*it.loop_sites] if it.loop_sites else it.loop_sites
+    active, it.active = it.active, f.qualname
     try:
         if isinstance(f.node, ir.Lambda):
             return it.eval(f.node.body, inner, st)
@@ -359,6 +360,7 @@ def run(
     finally:
         it.depth -= 1
         it.loop_sites = loops
+        it.active = active
     value = finish(outcomes, st)
     if value is None:
         raise Dead

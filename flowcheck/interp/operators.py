@@ -258,6 +258,8 @@ def learn(it: Interpreter, v: Value, want: bool, st: State) -> None:
     """Records on this path that the tested value was ``want``, where the value has an identity."""
     if isinstance(v, Unknown) and v.key is not None and v.truth is None:
         it.asked_keys[v.key] = it.asked_keys.get(v.key, 0) + 1
+        if it.active is not None:
+            it.asked_in.setdefault(v.key, set()).add(it.active)
         learn_key(v.key, want, st)
 
 
