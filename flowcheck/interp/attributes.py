@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import classes
+from flowcheck.interp import classes, views
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
     NONE,
@@ -85,6 +85,8 @@ def get(
     if isinstance(b, ModuleV):
         from flowcheck.interp import names
 
+        if name == "__dict__":
+            return views.view_of(b)
         v = names.global_value(it, b.module, name, st)
         v = names.drop_unbound(v) if v is not None else None
         if v is not None:
@@ -114,10 +116,8 @@ def get(
         if name in ("__name__", "__qualname__"):
             return Known(b.name if name == "__name__" else b.qualname)
         return default if default is not None else Unknown(f"{b.name}.{name}")
-    if isinstance(b, BuiltinV) and b.name == "m.__dict__" and name in ("update", "pop", "clear", "setdefault"):
-        assert isinstance(b.self_, Ref)
-        forget(it, b.self_, Unknown("written through __dict__"), st)
-        return Unknown(f"__dict__.{name}")
+    if views.is_view(b) and name in views.METHODS:
+        return BuiltinV("view." + name, b)
     if isinstance(b, BoundV) and name in ("__func__", "__self__"):
         return b.func if name == "__func__" else b.self_
     if isinstance(b, PartialV) and name in ("func", "args"):
@@ -238,6 +238,8 @@ def _of_member(
 def _of_class(
     it: Interpreter, b: ClassV, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None
 ) -> Value:
+    if name == "__dict__":
+        return views.view_of(b)
     v = classes.class_attr(it, b, name, st)
     if v is None:
         if name in ("__name__", "__qualname__"):
@@ -346,7 +348,7 @@ def _of_object(
     if name == "__class__":
         return obj.cls
     if name == "__dict__":
-        return BuiltinV("m.__dict__", b)
+        return views.view_of(b)
     if obj.kind in ("skeleton", "free"):
         rule = _rule(it, obj.cls, name)
         if rule is not None and name not in obj.attrs:
@@ -515,6 +517,12 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
         obj = st.get(b.oid)
         if obj is None:
             return
+        if name in ("__dict__", "__class__") and obj.cls is not None:
+            if name == "__class__":
+                _change_class(it, b, v, st)
+            elif not (views.is_view(v) and v.self_ == b):
+                views.replace(it, b, v, fr, st, node)
+            return
         if obj.cls is not None:
             hook = classes.class_attr(it, obj.cls, "__setattr__", st)
             if isinstance(hook, FuncV):
@@ -536,6 +544,14 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
         _unknown_store(it, name, v, fr, st, node)
     elif isinstance(b, (Known, TupleV, BoundV)):
         it.throw("AttributeError", st, node, fr)
+
+
+def _change_class(it: Interpreter, b: Ref, v: Value, st: State) -> None:
+    """``b.__class__ = v``."""
+    obj = st.write(b.oid)
+    if isinstance(v, ClassV) and obj.exact:
+        obj.cls = v
+    forget(it, b, Unknown("of an object that changes its class"), st)
 
 
 def _set_property(
@@ -569,6 +585,9 @@ def forget(it: Interpreter, b: Ref, v: Value, st: State) -> None:
     for name in list(obj.attrs):
         if name[0] not in "#@":
             obj.attrs[name] = join(obj.attrs[name], v)
+    if obj.kind == "object":
+        for name in it.config.tracked - obj.attrs.keys():
+            obj.attrs[name] = join(v, UNBOUND)
     obj.attrs["#any"] = Known(True)
 
 

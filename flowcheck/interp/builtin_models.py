@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, classes, functions, operators
+from flowcheck.interp import attributes, classes, functions, operators, views
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     FALSE,
@@ -57,6 +57,9 @@ def call(
     if name.startswith("t."):
         _, kind, attr = name.split(".", 2)
         return _type_method(it, kind, attr, args, kw, st, node, fr)
+    if name.startswith("view."):
+        assert views.is_view(f.self_)  # type: ignore[arg-type]
+        return views.method(it, f.self_, name[5:], args, kw, st, node, fr)  # type: ignore[arg-type]
     if name.startswith("leaf."):
         from flowcheck.interp import calls
 
@@ -159,6 +162,8 @@ def _length(it: Interpreter, v: Value, st: State, node: ir.Node | None, fr: Fram
         if not hasattr(v.value, "__len__"):
             it.throw("TypeError", st, node, fr)
         return Known(len(v.value))
+    if views.is_view(v):
+        v = views.contents(it, v, st)
     if isinstance(v, Ref):
         obj = st.get(v.oid)
         if obj is not None and obj.kind in ("list", "dict", "set"):
@@ -781,12 +786,13 @@ def _super(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | No
 
 
 def _vars(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
-    if len(a) == 1 and isinstance(a[0], Ref) and st.obj(a[0].oid).kind == "object":
-        obj = st.obj(a[0].oid)
-        if obj.exact:
-            # A copy: stores through vars() are found by the text of the tree, not by aliasing.
-            return it.new_dict(st, {("k", n): (Known(n), v) for n, v in obj.attrs.items() if v is not UNBOUND})
+    if len(a) == 1:
+        return union_of([attributes.get(it, x, "__dict__", fr, st, node) for x in alternatives(a[0])])
     return Unknown("vars()")
+
+
+def _globals(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    return views.view_of(ModuleV(fr.module))
 
 
 def _print(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
@@ -850,7 +856,7 @@ MODELS: dict[str, Model] = {
     "str": _convert(str), "range": _range, "list": _sequence("list"), "tuple": _sequence("tuple"),
     "set": _sequence("set"), "frozenset": _sequence("set"), "dict": _dict, "enumerate": _enumerate, "zip": _zip,
     "map": _map, "filter": _filter, "sorted": _sorted, "reversed": _reversed, "sum": _sum, "type": _type,
-    "callable": _callable, "iter": _iter, "next": _next, "super": _super, "vars": _vars, "print": _print,
+    "callable": _callable, "iter": _iter, "next": _next, "super": _super, "vars": _vars, "globals": _globals, "print": _print,
     "repr": _text("repr"), "hash": _text("hash"), "id": _text("id"), "format": _text("format"), "abs": _abs,
     "round": _round, "divmod": _divmod, "object": _object, "property": _property, "staticmethod": _rebound("static"),
     "classmethod": _rebound("class"),
@@ -884,8 +890,6 @@ def method(
         obj = st.get(x.oid)
         if obj is None:
             return Unknown(f"{name}(…)")
-        if name == "__dict__":
-            return Unknown("__dict__")
         if name in attributes.RECORD_METHODS and obj.cls is not None:
             record = operators.record_items(it, obj)
             if record is not None and name == "_replace":
@@ -1012,6 +1016,8 @@ def _dict_update(
 ) -> None:
     w = st.write(x.oid)
     for source in a[:1]:
+        if views.is_view(source):
+            source = views.contents(it, source, st)
         other = st.get(source.oid) if isinstance(source, Ref) else None
         pairs: list[Value] | None = None
         if other is not None and other.kind == "dict" and other.items is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import builtin_models, classes, external_models, functions, operators
+from flowcheck.interp import builtin_models, classes, external_models, functions, operators, reach, views
 from flowcheck.interp.heap import BaseState, Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -51,6 +51,8 @@ def arguments(
             else:
                 args += items
         elif a.star == "**":
+            if views.is_view(v):
+                v = views.contents(it, v, st)
             obj = st.get(v.oid) if isinstance(v, Ref) else None
             if obj is not None and obj.kind == "dict" and obj.items is not None:
                 for k, x in obj.items.values():
@@ -148,6 +150,7 @@ def call(
         return call(it, f.func, [*f.args, *args], {**f.keywords, **keywords}, st, node, fr, open_, hook)
     if isinstance(f, BuiltinV):
         if open_:
+            _open_builtin(it, f, args, st, node, fr)
             return unknown_call(it, f, args, keywords, st, node, fr, f.name)
         return builtin_models.call(it, f, args, keywords, st, node, fr)
     if isinstance(f, ExternalV):
@@ -167,6 +170,18 @@ def call(
     if isinstance(f, (Known, TupleV)):
         it.throw("TypeError", st, node, fr)
     return unknown_call(it, f, args, keywords, st, node, fr, f.reason if isinstance(f, Unknown) else repr(f))
+
+
+def _open_builtin(it: Interpreter, f: BuiltinV, args: list[Value], st: State, node: ir.Node | None, fr: Frame) -> None:
+    """A builtin, or a method of one, is given arguments that are not known: what it may do to the objects is not either."""
+    if f.self_ is not None:
+        if views.is_view(f.self_):
+            views.put(it, f.self_, Unknown("a key"), Unknown("a value of an unknown mapping"), fr, st, node)
+        forget_container(it, f.self_, st)
+    if f.name in ("setattr", "delattr", "exec", "eval") or f.name.endswith("attr__"):
+        site = fr.site(node) if node is not None else None
+        owner = [f.self_] if f.self_ is not None else []
+        reach.forget_tracked(it, [*owner, *args], st, site, f.name, 1)
 
 
 def _call_union(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, builtin_models, calls, names, operators, refine
+from flowcheck.interp import attributes, builtin_models, calls, names, operators, refine, views
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     FALSE,
@@ -95,6 +95,8 @@ def _dict(it: Interpreter, e: ir.DictExpr, fr: Frame, st: State) -> Value:
     for k, v in e.items:
         if k is None:
             source = it.eval(v, fr, st)
+            if views.is_view(source):
+                source = views.contents(it, source, st)
             obj = st.get(source.oid) if isinstance(source, Ref) else None
             if obj is not None and obj.kind == "dict" and obj.items is not None:
                 if items is not None:

@@ -250,6 +250,8 @@ class BaseState(State):
             self.base.objects.update(layer.objects)
         if kept is not None:
             self.base.objects[leave] = kept
+        else:
+            self.base.objects.pop(leave, None)
 
 
 def join_objects(a: Obj, b: Obj) -> Obj:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from flowcheck.interp import views
 from flowcheck.interp.heap import NEVER, Obj, State, merge
 from flowcheck.interp.values import (
     FALSE,
@@ -119,7 +120,7 @@ def truth(it: Interpreter, v: Value, st: State, fr: Frame | None) -> bool | None
                 return None
         return True
     if isinstance(v, (FuncV, BoundV, ClassV, ModuleV, BuiltinV, PartialV, GeneratorV)):
-        return True
+        return None if views.is_view(v) else True
     return None
 
 
@@ -363,6 +364,8 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e
                 ref = it.new_list(st, None, fr.site(e) if e is not None else None)
                 st.write(ref.oid).elements = element(it, seq, st)
                 return ref
+    if op == "|" and (views.is_view(a) or views.is_view(b)):
+        a, b = (views.contents(it, v, st) if views.is_view(v) else v for v in (a, b))
     if op == "|" and _is_kind(a, "dict", st) and _is_kind(b, "dict", st):
         x_items, y_items = st.obj(a.oid).items, st.obj(b.oid).items  # type: ignore[attr-defined]
         return it.new_dict(st, None if x_items is None or y_items is None else {**x_items, **y_items})
@@ -719,6 +722,9 @@ def equal(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.Node 
         return None if obj is None or (obj.cls is not None and obj.cls.opaque_base) else False
     if isinstance(a, ExternalV) and isinstance(b, ExternalV):
         return True if a.name == b.name else None
+    if views.is_view(a) or views.is_view(b):
+        x, y = (views.contents(it, v, st) if views.is_view(v) else v for v in (a, b))
+        return equal(it, x, y, fr, st, e)
     if isinstance(a, (ClassV, ModuleV, FuncV, BuiltinV, BoundV)) or isinstance(b, (ClassV, ModuleV, FuncV, BuiltinV)):
         if type(a) is type(b):
             return True if a == b else False if not isinstance(a, BoundV) else None
@@ -780,6 +786,8 @@ def _equal_records(it: Interpreter, oa: Obj, ob: Obj, fr: Frame, st: State, e: i
 
 def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> bool | None:
     """``a in b``."""
+    if views.is_view(b):
+        b = views.contents(it, b, st)
     if isinstance(b, Known) and isinstance(b.value, (str, bytes)):
         p = plain(a)
         if isinstance(p, Known) and isinstance(p.value, type(b.value)):
@@ -901,6 +909,8 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
         return None
     if isinstance(v, Unknown):
         it.may_raise(st, e, fr)
+    elif views.is_view(v):
+        return iterate(it, views.contents(it, v, st), fr, st, e)
     return None
 
 
@@ -1121,6 +1131,8 @@ def take(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node |
     if isinstance(c, ClassV):
         return _take_class(it, c, k, fr, st, e)
     if isinstance(c, (BuiltinV, ExternalV)):
+        if views.is_view(c):
+            return views.take(it, c, k, fr, st, e)
         return c  # list[int], Optional[X]: a type
     it.may_raise(st, e, fr)
     if isinstance(c, Unknown):
@@ -1256,15 +1268,10 @@ def put(it: Interpreter, c: Value, k: Value, v: Value, fr: Frame, st: State, e: 
 
         it.both(st, [(st.fork(), arm(x)) for x in c.items])
         return
-    if isinstance(c, BuiltinV) and c.name == "m.__dict__" and isinstance(c.self_, Ref):
-        from flowcheck.interp import attributes
-
-        if isinstance(k, Known):
-            attributes.store(it, c.self_, str(k.value), v, st)
-        else:
-            attributes.forget(it, c.self_, v, st)
-        return
     if not isinstance(c, Ref):
+        if views.is_view(c):
+            views.put(it, c, k, v, fr, st, e)
+            return
         if isinstance(c, (Known, TupleV, Member, FuncV, BoundV)):
             it.throw("TypeError", st, e, fr)
         it.may_raise(st, e, fr)
@@ -1336,6 +1343,9 @@ def delete_item(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir
         return
     if isinstance(c, (Known, TupleV, Member)):
         it.throw("TypeError", st, e, fr)
+    if views.is_view(c):
+        views.delete(it, c, k, fr, st, e)
+        return
     obj = st.get(c.oid) if isinstance(c, Ref) else None
     if obj is None or obj.cls is not None:
         it.may_raise(st, e, fr)

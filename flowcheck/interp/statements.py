@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, calls, classes, functions, names, operators, refine
+from flowcheck.interp import attributes, calls, classes, functions, names, operators, refine, views
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -103,6 +103,9 @@ def _augmented(it: Interpreter, op: str, old: Value, new: Value, fr: Frame, st: 
             return lambda state: _augmented(it, op, x, new, fr, state, s)
 
         return it.both(st, [(st.fork(), arm(x)) for x in old.items])
+    if views.is_view(old) and op == "|":
+        views.method(it, old, "update", [new], {}, st, s, fr)
+        return old
     obj = st.get(old.oid) if isinstance(old, Ref) else None
     if obj is not None and obj.cls is not None:
         method = classes.class_attr(it, obj.cls, f"__i{operators.DUNDER[op]}__", st)
