@@ -22,7 +22,7 @@ from flowcheck.interp import attributes, calls
 from flowcheck.interp.engine import Budget, Dead
 from flowcheck.interp.values import NONE, Known
 from flowcheck.program.modules import Program
-from flowcheck.source import Tree
+from flowcheck.source import SourceWarning, Tree
 from flowcheck.syntax import SyntaxCache, SyntaxStore
 from flowcheck.syntax.ir import Span
 
@@ -119,6 +119,8 @@ def _analyse(
         opens.append(Open("the whole walk", str(error), None, "budget"))
     finally:
         store.save()
+    for path, text in store.problems:
+        tree.warnings.append(SourceWarning(path, f"cannot be parsed: {text}"))
     for path, reason in program.unreadable.items():
         opens.append(
             Open(f"what {path} does", f"it cannot be parsed: {reason}", Place(path, Span(1, 1, 1, 1), ""), "unknown")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import fnmatch
 from collections.abc import Iterable
 
 from flowcheck.flow.vocabulary import Vocabulary
@@ -40,6 +41,7 @@ class Relevance:
         self.effects = effects
         self.tracked = frozenset(tracked)
         self.always = frozenset(words.graph.replay_methods) | frozenset(words.target.forward_methods)
+        self.bags = [n for n in effects.all_names if any(fnmatch.fnmatchcase(n, p) for p in words.scenario.bags)]
         self._slices: dict[tuple[int, bool, bool], tuple[object, tuple[ir.Stmt, ...]]] = {}
 
     def function(self, f: FuncV) -> bool:
@@ -76,7 +78,7 @@ class Relevance:
                 keep_stores=not constructing,
                 mentions=self._mentions_tracked,
             )
-            result = slice_body(whole, criterion, params)
+            result = slice_body(whole, criterion, params, it.program.slice_cache)
         self._slices[key] = (node, result)
         return result
 

@@ -120,9 +120,8 @@ class Walk:
         functions: dict[str, Value] = {n: TRUE for n in words.scenario.true_functions}
         functions.update({n: FALSE for n in words.scenario.false_functions})
         functions.update({n: NONE for n in words.scenario.none_functions})
-        for name in self.effects.all_names if self.effects is not None else words.scenario.bags:
-            if any(fnmatch.fnmatchcase(name, p) for p in words.scenario.bags):
-                functions.setdefault(name, Unknown(f"{name}()", ("bag", name)))
+        for name in self.relevance.bags if self.relevance is not None else words.scenario.bags:
+            functions.setdefault(name, Unknown(f"{name}()", ("bag", name)))
         device = Known(words.scenario.device)
         config = Config(
             tracked=self.tracked,
@@ -307,7 +306,7 @@ class Walk:
             if b.module.syntax is not None
         ]
         pattern = rb"\b" + attribute + rb"\s*=\s*([A-Za-z_]\w*)(?:\.\w+)?\(|next_draft_input\s*=\s*([A-Za-z_]\w*)\("
-        wanted = {(m.group(1) or m.group(2)).decode() for _, m in self.corpus.matches(pattern)}
+        wanted = self.corpus.captures(pattern)
         for name in sorted(wanted):
             if not any(name in text for text in texts):
                 continue
@@ -389,10 +388,11 @@ class Walk:
 
     def _stored(self, it: Interpreter, ref: Ref, name: str, old: Value | None, new: Value, st: State) -> None:
         """A runner that takes another mode records anew: what it recorded before is replaced by what comes."""
-        if name != self.words.mode.attribute or old is None:
+        if name != self.words.mode.attribute:
             return
         obj = st.get(ref.oid)
-        if obj is not None and "#recorded" in obj.attrs and set(alternatives(old)) != set(alternatives(new)):
+        same = old is not None and set(alternatives(old)) == set(alternatives(new))
+        if obj is not None and "#recorded" in obj.attrs and not same:
             st.write(ref.oid).attrs["#recorded"] = UNBOUND
 
     def _returned(self, it: Interpreter, f: FuncV, args: list[Value], v: Value, st: State, frame: Frame) -> None:
@@ -510,6 +510,8 @@ class Walk:
         """The mode in the metadata that the tree makes from this batch."""
         it, c = self.it, self.roles.metadata
         if c is None:
+            if self.program.unreadable:
+                return Unknown("what the logits processor acts on: a file cannot be parsed")
             return self._read(batch, self.words.mode.attribute, event)
         scratch = event.state.fork()
         it.quiet += 1

@@ -329,6 +329,10 @@ def construct(
         return _eager(it, c, args, keywords, st, node, fr, open_)
     obj = Obj("object", c, site=site)
     made = _is_made_record(c)
+    if made and stores_itself(it, c, st):
+        ref = it.alloc(st, obj, site)
+        _initialise(it, c, ref, args, keywords, st, node, fr, open_)
+        return ref
     if made:  # before the address is given: what several rounds of a loop make is joined as whole objects
         obj.attrs = _record_values(it, c, args, keywords, st, node, fr, open_)
     ref = it.alloc(st, obj, site)
@@ -440,8 +444,9 @@ def _initialise(
     init = class_attr(it, c, "__init__", st)
     if _is_made_record(c):
         values = _record_values(it, c, args, keywords, st, node, fr, open_)
+        setter = attributes.set_ if stores_itself(it, c, st) else attributes.set_past_hook
         for field, v in values.items():
-            attributes.store(it, ref, field, v, st)
+            setter(it, ref, field, v, fr, st, node)
         post = class_attr(it, c, "__post_init__", st)
         if isinstance(post, FuncV):
             calls.call(it, BoundV(post, ref), [], {}, st, node, fr)
@@ -459,6 +464,13 @@ def _is_made_record(c: ClassV) -> bool:
     """Whether instances are made by the generated constructor of a record."""
     record = next((b for b in c.mro if b.is_record or b.own_init), None)
     return record is not None and not record.own_init and c.is_record
+
+
+def stores_itself(it: Interpreter, c: ClassV, st: State) -> bool:
+    """Whether the stores of a dataclass's generated constructor run code of the tree."""
+    if isinstance(class_attr(it, c, "__setattr__", st), FuncV):
+        return not any(e in RECORD_BASES for b in c.mro for e in b.external)
+    return False
 
 
 def _foreign_init(c: ClassV) -> bool:

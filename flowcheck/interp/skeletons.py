@@ -277,6 +277,20 @@ def _body(c: ClassV, f: ir.FunctionDef) -> tuple[ir.Stmt, ...]:
     return c.module.syntax.body_of(f) if c.module.syntax is not None else ()
 
 
+def _slice(it: Interpreter, c: ClassV, f: ir.FunctionDef, wanted: frozenset[int]) -> tuple[ir.Stmt, ...]:
+    """The slice of a method on some of its statements, by identity."""
+    cache = it.program.slice_cache
+    key = (id(f), wanted)
+    found = cache.slices.get(key)
+    if found is None:
+        criterion = Criterion(
+            statement=lambda s: id(s) in wanted, call=lambda call: False, wants_value=False, keep_stores=False
+        )
+        params = frozenset(p.name for p in f.params.items)
+        found = cache.slices[key] = slice_body(_body(c, f), criterion, params, cache)
+    return found
+
+
 def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: list[Write]) -> Value | None:
     """What one method may leave in ``b.name``: its slice on the stores is run in order.
 
@@ -289,11 +303,7 @@ def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: 
     wanted = {id(w.statement) for w in group if w not in vague}
     result: Value | None = Unknown(f"{f.qualname} changes it") if vague else None
     if wanted:
-        criterion = Criterion(
-            statement=lambda s: id(s) in wanted, call=lambda call: False, wants_value=False, keep_stores=False
-        )
-        params = frozenset(p.name for p in f.params.items)
-        body = slice_body(_body(c, f), criterion, params)
+        body = _slice(it, c, f, frozenset(wanted))
         arguments = None
         if f.name == "__init__":
             arguments = constructor_arguments(it, b, obj, c)
@@ -368,10 +378,7 @@ def constructor_arguments(it: Interpreter, b: Ref, obj: Obj, c: ClassV) -> dict[
         init = it.base.objects[c.oid].attrs.get("__init__")
         if upper is not None and found is not None and isinstance(init, FuncV):
             statement, call, skip = found
-            criterion = Criterion(
-                statement=lambda s: s is statement, call=lambda x: False, wants_value=False, keep_stores=False
-            )
-            sliced = slice_body(body, criterion, frozenset(p.name for p in df.params.items))
+            sliced = _slice(it, d, df, frozenset({id(statement)}))
             st = State(it.base)
             seen: list[dict[str, Value]] = []
 

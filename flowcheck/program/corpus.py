@@ -24,6 +24,9 @@ class Corpus:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.tree = program.tree
+        self._matching: dict[tuple[object, ...], list[str]] = {}
+        self._captures: dict[bytes, frozenset[str]] = {}
+        self._named: dict[str, list[tuple[Module, ir.ClassDef]]] = {}
 
     @cached_property
     def files(self) -> dict[str, bytes]:
@@ -45,11 +48,19 @@ class Corpus:
             if module is not None:
                 yield module
 
-    def matches(self, pattern: bytes) -> Iterator[tuple[str, re.Match[bytes]]]:
-        compiled = re.compile(pattern)
-        for path, data in self.files.items():
-            for match in compiled.finditer(data):
-                yield path, match
+    def captures(self, pattern: bytes) -> frozenset[str]:
+        """Everything that the pattern's groups match, anywhere."""
+        found = self._captures.get(pattern)
+        if found is None:
+            compiled = re.compile(pattern)
+            found = self._captures[pattern] = frozenset(
+                group.decode()
+                for data in self.files.values()
+                for match in compiled.finditer(data)
+                for group in match.groups()
+                if group
+            )
+        return found
 
     # ------------------------------------------------------------------------------------------ classes by content
     def classes_with_methods(self, *names: str) -> list[tuple[Module, ir.ClassDef]]:
@@ -74,21 +85,34 @@ class Corpus:
 
     def classes_named(self, name: str) -> list[tuple[Module, ir.ClassDef]]:
         """Classes of that name at any module's top level."""
-        return [
-            (module, c)
-            for module in self._modules_matching((name,), [rb"^[ \t]*class[ \t]+" + name.encode() + rb"\b"])
-            for c in classes_of(module)
-            if c.name == name
-        ]
+        found = self._named.get(name)
+        if found is None:
+            found = self._named[name] = [
+                (module, c)
+                for module in self._modules_matching((name,), [rb"^[ \t]*class[ \t]+" + name.encode() + rb"\b"])
+                for c in classes_of(module)
+                if c.name == name
+            ]
+        return found
 
     def _modules_matching(self, words: tuple[str, ...], patterns: list[bytes]) -> Iterator[Module]:
+        key = (words, *patterns)
+        found = self._matching.get(key)
+        if found is None:
+            found = self._matching[key] = self._search(words, patterns)
+        for path in found:
+            module = self.program.module_at(path)
+            if module is not None:
+                yield module
+
+    def _search(self, words: tuple[str, ...], patterns: list[bytes]) -> list[str]:
         compiled = [re.compile(p, re.M) for p in patterns]
         plain = [w.encode() for w in words]
-        for path, data in self.files.items():
-            if all(w in data for w in plain) and all(p.search(data) for p in compiled):
-                module = self.program.module_at(path)
-                if module is not None:
-                    yield module
+        return [
+            path
+            for path, data in self.files.items()
+            if all(w in data for w in plain) and all(p.search(data) for p in compiled)
+        ]
 
 
 def classes_of(module: Module) -> Iterator[ir.ClassDef]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from flowcheck.program.slicing import SliceCache, target_names
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -18,17 +19,6 @@ if TYPE_CHECKING:
     from flowcheck.syntax import ModuleSyntax, SyntaxStore
 
 __all__ = ["Module", "Program", "target_names"]
-
-
-def target_names(target: ir.Expr) -> Iterator[str]:
-    """The names that an assignment target binds; attributes and subscripts bind none."""
-    if isinstance(target, ir.Name):
-        yield target.id
-    elif isinstance(target, (ir.TupleExpr, ir.ListExpr)):
-        for item in target.items:
-            yield from target_names(item)
-    elif isinstance(target, ir.Star):
-        yield from target_names(target.value)
 
 
 def _root(expr: ir.Expr) -> str | None:
@@ -197,6 +187,7 @@ class Program:
         self.tree = store.tree
         self._modules: dict[str, Module | None] = {}
         self.unreadable: dict[str, str] = {}
+        self.slice_cache = SliceCache()
         self._mutated: dict[tuple[str, str], tuple[bool, bool]] = {}
         self.package: str = self.tree.package
         self._prefix = self.package + "."

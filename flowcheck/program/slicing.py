@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from flowcheck.program.modules import target_names
 from flowcheck.syntax import ir
 
-__all__ = ["Criterion", "names_in", "slice_body", "sub_expressions"]
+__all__ = ["Criterion", "SliceCache", "names_in", "slice_body", "sub_expressions"]
 
 MUTATORS = frozenset(
     {
@@ -23,6 +22,17 @@ MUTATORS = frozenset(
         "appendleft", "popitem", "sort", "reverse",
     }
 )  # fmt: skip
+
+
+def target_names(target: ir.Expr) -> Iterator[str]:
+    """The names that an assignment target binds; attributes and subscripts bind none."""
+    if isinstance(target, ir.Name):
+        yield target.id
+    elif isinstance(target, (ir.TupleExpr, ir.ListExpr)):
+        for item in target.items:
+            yield from target_names(item)
+    elif isinstance(target, ir.Star):
+        yield from target_names(target.value)
 
 
 UNEVALUATED = "a value that was not evaluated"
@@ -58,6 +68,32 @@ def root_of(e: ir.Expr) -> str | None:
     return e.id if isinstance(e, ir.Name) else None
 
 
+class SliceCache:
+    """What slices of one program's nodes have in common: the parts of an expression, and finished slices.
+
+    Keyed by identity; an entry keeps its node, so that no other can take its place.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[object, tuple[ir.Node, ...]]] = {}
+        self._names: dict[int, tuple[object, frozenset[str]]] = {}
+        self.slices: dict[tuple[object, ...], tuple[ir.Stmt, ...]] = {}
+
+    def parts(self, node: ir.Node) -> tuple[ir.Node, ...]:
+        found = self._parts.get(id(node))
+        if found is None:
+            found = self._parts[id(node)] = (node, tuple(sub_expressions(node)))
+        return found[1]
+
+    def names(self, node: object) -> frozenset[str]:
+        if not isinstance(node, ir.Node):
+            return frozenset(names_in(node))
+        found = self._names.get(id(node))
+        if found is None:
+            found = self._names[id(node)] = (node, frozenset(x.id for x in self.parts(node) if isinstance(x, ir.Name)))
+        return found[1]
+
+
 @dataclass
 class Criterion:
     """What a slice is for.
@@ -75,8 +111,9 @@ class Criterion:
 
 
 class _Slicer:
-    def __init__(self, c: Criterion, params: frozenset[str]) -> None:
+    def __init__(self, c: Criterion, params: frozenset[str], cache: SliceCache) -> None:
         self.c = c
+        self.cache = cache
         self.params = params
         self.needed: set[str] = set()
         self.grew = True
@@ -84,7 +121,7 @@ class _Slicer:
         self._holds: dict[int, bool] = {}
 
     def need(self, node: object) -> None:
-        new = names_in(node) - self.needed
+        new = self.cache.names(node) - self.needed
         if new:
             self.needed |= new
             self.grew = True
@@ -97,7 +134,7 @@ class _Slicer:
         if found is None:
             found = any(
                 isinstance(x, (ir.Yield, ir.Await)) or (isinstance(x, ir.Call) and self.c.call(x))
-                for x in sub_expressions(node)
+                for x in self.cache.parts(node)
             )
             self._holds[id(node)] = found
         return found
@@ -107,7 +144,7 @@ class _Slicer:
             return False
         return any(
             isinstance(x, ir.Walrus) and isinstance(x.target, ir.Name) and x.target.id in self.needed
-            for x in sub_expressions(node)
+            for x in self.cache.parts(node)
         )
 
     # ------------------------------------------------------------------------------------------------------ blocks
@@ -235,7 +272,7 @@ class _Slicer:
 
     def cheap(self, e: ir.Expr) -> bool:
         """No call, and no local that would have to be computed for it."""
-        for x in sub_expressions(e):
+        for x in self.cache.parts(e):
             if isinstance(x, (ir.Call, ir.Comp, ir.Lambda, ir.Await, ir.Yield, ir.BinOp, ir.Subscript)):
                 return False
             if isinstance(x, ir.Name) and x.id not in self.params and x.id not in self.needed and x.id[:1].islower():
@@ -253,7 +290,7 @@ class _Slicer:
         if not body and not orelse and not calls:
             return None
         if not real and not calls and _only_raises(body) and _only_raises(orelse) and not self.c.mentions(s.test):
-            if any(isinstance(x, ir.Call) for x in sub_expressions(s.test)):
+            if any(isinstance(x, ir.Call) for x in self.cache.parts(s.test)):
                 return None  # a check whose outcome would cost more than the path that it cuts off
         if not real and not calls and not self.c.wants_value and _only_stores(body) and _only_stores(orelse):
             # Only stores of untracked attributes: both may or may not happen.
@@ -323,10 +360,10 @@ def _only_stores(body: tuple[ir.Stmt, ...]) -> bool:
 
 
 def slice_body(
-    body: tuple[ir.Stmt, ...], criterion: Criterion, params: frozenset[str] = frozenset()
+    body: tuple[ir.Stmt, ...], criterion: Criterion, params: frozenset[str], cache: SliceCache
 ) -> tuple[ir.Stmt, ...]:
     """The statements of ``body`` that ``criterion`` needs."""
-    slicer = _Slicer(criterion, params)
+    slicer = _Slicer(criterion, params, cache)
     result: tuple[ir.Stmt, ...] = ()
     rounds = 0
     while slicer.grew and rounds < 12:
