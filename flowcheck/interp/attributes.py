@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import classes, views
+from flowcheck.interp import classes, managers, views
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
     NONE,
@@ -115,6 +115,9 @@ def get(
     if isinstance(b, FuncV):
         if name in ("__name__", "__qualname__"):
             return Known(b.name if name == "__name__" else b.qualname)
+        part = _of_property(b, name) if b.kind == "property" else None
+        if part is not None:
+            return part
         return default if default is not None else Unknown(f"{b.name}.{name}")
     if views.is_view(b) and name in views.METHODS:
         return BuiltinV("view." + name, b)
@@ -128,6 +131,15 @@ def get(
         return join(default, Unknown(f"attribute {name}"))
     it.may_raise(st, node, fr)
     return Unknown(f"attribute {name}")
+
+
+def _of_property(b: FuncV, name: str) -> Value | None:
+    """``fget``, ``fset`` and ``fdel`` of a property."""
+    if name in ("fset", "fdel", "__set__", "__delete__"):
+        return (b.setter if name in ("fset", "__set__") else b.deleter) or (NONE if name[0] == "f" else None)
+    if name in ("fget", "__get__"):
+        return FuncV(b.node, b.module, b.env, b.owner, b.cls, b.defaults)
+    return None
 
 
 def _runs_code(it: Interpreter, b: Value, name: str, st: State) -> bool:
@@ -265,6 +277,8 @@ def _of_class(
                 return calls.call(it, BoundV(hook, b), [Known(name)], {}, st, node, fr)
         if name in ("__init__", "__new__", "__subclasses__", "__eq__", "__hash__", "__repr__", "mro", "__call__"):
             return Unknown(f"{b.name}.{name}")
+        if name in OF_OBJECT:
+            return BuiltinV("t.object." + name)
         if not b.opaque_base:
             if default is not None:
                 return default
@@ -300,6 +314,8 @@ def _of_super(it: Interpreter, b: SuperV, name: str, fr: Frame, st: State, node:
     if cls is None:
         return Unknown(f"super().{name}")
     v = classes.class_attr(it, cls, name, st, after=b.cls)
+    if isinstance(v, FuncV) and self_ is cls:
+        return BoundV(v, cls) if v.kind == "class" else v
     if isinstance(v, FuncV):
         return bind(it, v, self_, cls, fr, st, node)
     if v is not None:
@@ -335,6 +351,8 @@ def _of_object(
             if default is not None:
                 return default
             it.throw("AttributeError", st, node, fr)
+        if obj.tag == managers.STACK and name in managers.METHODS:
+            return BuiltinV("m." + name, b)
         if obj.kind == "leaf":
             leaf = BuiltinV("leaf." + name, b)
             return leaf if default is None else join(default, leaf)
@@ -358,6 +376,12 @@ def _of_object(
     cv = classes.class_attr(it, obj.cls, name, st)
     if isinstance(cv, FuncV) and cv.kind == "property":
         return bind(it, cv, b, obj.cls, fr, st, node)
+    if isinstance(cv, Ref) and _descriptor(it, cv, "__set__", st) is not None:
+        getter = _descriptor(it, cv, "__get__", st)
+        if getter is not None:
+            from flowcheck.interp import calls
+
+            return calls.call(it, getter, [b, obj.cls], {}, st, node, fr)
     v = obj.attrs.get(name)
     may_lack = False
     if v is not None:
@@ -437,11 +461,9 @@ def _beyond_instance(
         if isinstance(cv, FuncV):
             return bind(it, cv, b, obj.cls, fr, st, node)
         if isinstance(cv, Ref):
-            holder = st.get(cv.oid)
-            if holder is not None and holder.cls is not None:
-                getter = classes.class_attr(it, holder.cls, "__get__", st)
-                if isinstance(getter, FuncV):
-                    return calls.call(it, BoundV(getter, cv), [b, obj.cls], {}, st, node, fr)
+            getter = _descriptor(it, cv, "__get__", st)
+            if getter is not None:
+                return calls.call(it, getter, [b, obj.cls], {}, st, node, fr)
         if isinstance(cv, FieldSpec):
             cv = cv.default if cv.default is not None else Unknown(f"the field {name}")
         if obj.kind == "skeleton" and not isinstance(cv, BoundV):
@@ -468,6 +490,8 @@ def _beyond_instance(
             return default if not obj.cls.opaque_base else join(default, missing)
         it.may_raise(st, node, fr)
         return missing
+    if name in OF_OBJECT:
+        return BuiltinV("super." + name, b)
     if obj.cls.opaque_base or obj.attrs.get("#any") is not None:
         missing = Unknown(f"{obj.cls.name}.{name}")
         it.may_raise(st, node, fr)
@@ -483,6 +507,7 @@ def _beyond_instance(
     return None
 
 
+OF_OBJECT = ("__setattr__", "__delattr__", "__getattribute__")
 RECORD_METHODS = ("_replace", "_asdict", "index", "count")
 
 
@@ -546,6 +571,13 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
         it.throw("AttributeError", st, node, fr)
 
 
+def _descriptor(it: Interpreter, cv: Ref, name: str, st: State) -> BoundV | None:
+    """A method of the descriptor that a class attribute is, if it has that one."""
+    holder = st.get(cv.oid)
+    method = classes.class_attr(it, holder.cls, name, st) if holder is not None and holder.cls is not None else None
+    return BoundV(method, cv) if isinstance(method, FuncV) else None
+
+
 def _change_class(it: Interpreter, b: Ref, v: Value, st: State) -> None:
     """``b.__class__ = v``."""
     obj = st.write(b.oid)
@@ -557,8 +589,16 @@ def _change_class(it: Interpreter, b: Ref, v: Value, st: State) -> None:
 def _set_property(
     it: Interpreter, b: Ref, cls: ClassV, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None
 ) -> bool:
-    """Whether ``name`` is a property of the class; its setter has run then."""
+    """Whether ``name`` is a property of the class, or another descriptor that sets; its setter has run then."""
     cv = classes.class_attr(it, cls, name, st)
+    if isinstance(cv, Ref):
+        setter = _descriptor(it, cv, "__set__", st)
+        if setter is None:
+            return False
+        from flowcheck.interp import calls
+
+        calls.call(it, setter, [b, v], {}, st, node, fr)
+        return True
     if not isinstance(cv, FuncV) or cv.kind != "property":
         return False
     if cv.setter is None:
@@ -571,11 +611,27 @@ def _set_property(
 
 
 def set_past_hook(
-    it: Interpreter, b: Ref, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None
+    it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None
 ) -> None:
     """``object.__setattr__(b, name, v)``: no hook and no frozen class is asked."""
-    cls = st.obj(b.oid).cls
-    if cls is None or not _set_property(it, b, cls, name, v, fr, st, node):
+    if isinstance(b, Union):
+
+        def arm(x: Value) -> Callable[[State], Value]:
+            def thunk(state: State) -> Value:
+                set_past_hook(it, x, name, v, fr, state, node)
+                return NONE
+
+            return thunk
+
+        it.both(st, [(st.fork(), arm(x)) for x in b.items])
+        return
+    cls = st.obj(b.oid).cls if isinstance(b, Ref) and st.get(b.oid) is not None else None
+    if cls is None or not isinstance(b, Ref) or name in ("__dict__", "__class__"):
+        set_(it, b, name, v, fr, st, node)
+        return
+    if name in it.config.tracked:
+        v = it.at(v, fr.site(node) if node is not None else None, f"__setattr__(…, {name!r}, …)")
+    if not _set_property(it, b, cls, name, v, fr, st, node):
         store(it, b, name, v, st)
 
 
@@ -585,9 +641,10 @@ def forget(it: Interpreter, b: Ref, v: Value, st: State) -> None:
     for name in list(obj.attrs):
         if name[0] not in "#@":
             obj.attrs[name] = join(obj.attrs[name], v)
-    if obj.kind == "object":
+    if obj.kind == "object" and obj.cls is not None:  # what the class gives is no longer all that may be found
         for name in it.config.tracked - obj.attrs.keys():
-            obj.attrs[name] = join(v, UNBOUND)
+            if classes.class_attr(it, obj.cls, name, st) is not None:
+                obj.attrs[name] = join(v, UNBOUND)
     obj.attrs["#any"] = Known(True)
 
 
@@ -667,11 +724,16 @@ def delete(it: Interpreter, b: Value, name: str, fr: Frame, st: State, node: ir.
 
                     calls.call(it, BoundV(hook, x), [Known(name)], {}, st, node, fr)
                     continue
-                if (of.is_record and _frozen(it, of, name)) or (isinstance(cv, FuncV) and cv.kind == "property"):
-                    it.may_raise(st, node, fr)  # a property may have a deleter
-                    if not isinstance(cv, FuncV):
-                        it.throw("AttributeError", st, node, fr)
+                deleter: Value | None = _descriptor(it, cv, "__delete__", st) if isinstance(cv, Ref) else None
+                if isinstance(cv, FuncV) and cv.kind == "property" and cv.deleter is not None:
+                    deleter = BoundV(cv.deleter, x)
+                if deleter is not None:
+                    from flowcheck.interp import calls
+
+                    calls.call(it, deleter, [x] if isinstance(cv, Ref) else [], {}, st, node, fr)
                     continue
+                if (of.is_record and _frozen(it, of, name)) or (isinstance(cv, FuncV) and cv.kind == "property"):
+                    it.throw("AttributeError", st, node, fr)
             obj = st.write(x.oid)
             if obj.attrs.get(name) is UNBOUND and obj.kind == "object":
                 it.throw("AttributeError", st, node, fr)

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, classes, functions, operators, views
+from flowcheck.interp import attributes, classes, functions, managers, operators, reach, views
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     FALSE,
@@ -93,8 +93,8 @@ def _super_method(
             it.may_throw("AttributeError", st, node, fr)
         w.attrs[gone] = UNBOUND if w.exact else join(w.attrs.get(gone, UNBOUND), UNBOUND)
         return NONE
-    if name == "__setattr__" and len(args) == 2 and isinstance(args[0], Known) and isinstance(f.self_, Ref):
-        attributes.set_past_hook(it, f.self_, str(args[0].value), args[1], fr, st, node)
+    if name == "__setattr__" and len(args) == 2 and f.self_ is not None:
+        _set_by_name(it, f.self_, args[0], args[1], st, node, fr, attributes.set_past_hook)
         return NONE
     if name in ("__getattribute__", "__getattr__") and args and isinstance(args[0], Known) and isinstance(f.self_, Ref):
         v = st.obj(f.self_.oid).attrs.get(str(args[0].value))
@@ -119,14 +119,13 @@ def _super_method(
 def _type_method(
     it: Interpreter, kind: str, name: str, args: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
 ) -> Value:
-    if kind == "object" and name == "__setattr__" and len(args) == 3 and isinstance(args[1], Known):
-        for x in alternatives(args[0]):
-            if isinstance(x, Ref):
-                v = args[2]
-                if args[1].value in it.config.tracked and node is not None:
-                    v = it.at(v, fr.site(node), f"object.__setattr__(…, {args[1].value!r}, …)")
-                attributes.set_past_hook(it, x, str(args[1].value), v, fr, st, node)
+    if kind in ("object", "type") and name == "__setattr__" and len(args) == 3:
+        _set_by_name(it, args[0], args[1], args[2], st, node, fr, attributes.set_past_hook)
         return NONE
+    if kind == "object" and name in ("__delattr__", "__getattribute__") and args and isinstance(args[0], Ref):
+        return _super_method(it, BuiltinV("super." + name, args[0]), name, args[1:], kw, st, node, fr)
+    if name == "__setattr__" and len(args) == 3:
+        reach.forget_tracked(it, args[:1], st, fr.site(node) if node is not None else None, "__setattr__", 1)
     if kind == "object" and name == "__new__" and args and isinstance(args[0], ClassV):
         return it.alloc(st, Obj("object", args[0]))
     if kind == "dict" and name == "fromkeys" and args:
@@ -354,28 +353,43 @@ def _hasattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
 
 
 def _setattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
-    if isinstance(a[1], Known):
-        attributes.set_(it, a[0], str(a[1].value), a[2], fr, st, node)
-        return NONE
-    options = alternatives(a[1])
-    if all(isinstance(x, Known) for x in options):
-        for x in options:
-            assert isinstance(x, Known)
-            for target in alternatives(a[0]):
-                if isinstance(target, Ref):
-                    old = st.obj(target.oid).attrs.get(str(x.value), UNBOUND)
-                    st.write(target.oid).attrs[str(x.value)] = join(old, a[2])
-                    it.may_raise(st, node, fr)
-        return NONE
-    for target in alternatives(a[0]):
-        if isinstance(target, Ref) and st.obj(target.oid).cls is not None:
-            attributes.forget(it, target, a[2], st)
-            obj = st.write(target.oid)
-            for name in it.config.tracked & obj.attrs.keys():
-                if it.may_name(fr, name):
-                    chosen = Unknown("an attribute is set by a name chosen at run time")
-                    obj.attrs[name] = join(obj.attrs[name], it.at(chosen, fr.site(node) if node else None, "setattr"))
+    if len(a) != 3:
+        it.throw("TypeError", st, node, fr)
+    _set_by_name(it, a[0], a[1], a[2], st, node, fr, attributes.set_)
     return NONE
+
+
+Setter = Callable[["Interpreter", Value, str, Value, "Frame", State, "ir.Node | None"], None]
+
+
+def _set_by_name(
+    it: Interpreter, target: Value, name: Value, v: Value, st: State, node: ir.Node | None, fr: Frame, setter: Setter
+) -> None:
+    """A store under a computed name: one of several is chosen at run time, or any that code here may spell."""
+    if isinstance(name, Known):
+        setter(it, target, str(name.value), v, fr, st, node)
+        return
+    options = alternatives(name)
+    if all(isinstance(x, Known) for x in options):
+
+        def arm(x: Value) -> Callable[[State], Value]:
+            def thunk(state: State) -> Value:
+                setter(it, target, str(x.value), v, fr, state, node)  # type: ignore[attr-defined]
+                return NONE
+
+            return thunk
+
+        it.both(st, [(st.fork(), arm(x)) for x in options])
+        return
+    it.may_raise(st, node, fr)
+    for x in alternatives(target):
+        if isinstance(x, Ref) and st.obj(x.oid).cls is not None:
+            attributes.forget(it, x, v, st)
+            obj = st.write(x.oid)
+            for tracked in it.config.tracked & obj.attrs.keys():
+                if it.may_name(fr, tracked):
+                    chosen = Unknown("an attribute is set by a name chosen at run time")
+                    obj.attrs[tracked] = join(obj.attrs[tracked], it.at(chosen, fr.site(node) if node else None, "setattr"))
 
 
 def _delattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
@@ -833,8 +847,9 @@ def _property(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node |
     if a and isinstance(a[0], FuncV):
         f = a[0]
         new = FuncV(f.node, f.module, f.env, f.owner, f.cls, f.defaults, "property")
-        if len(a) > 1 and isinstance(a[1], FuncV):
-            new.setter = a[1]
+        setter, deleter = (a[i] if len(a) > i else kw.get(n, NONE) for i, n in ((1, "fset"), (2, "fdel")))
+        new.setter = setter if isinstance(setter, FuncV) else None
+        new.deleter = deleter if isinstance(deleter, FuncV) else None
         return new
     return Unknown("a property")
 
@@ -902,6 +917,8 @@ def method(
             return Unknown(f"{name}(…)")
         if obj.kind == "dict":
             return _dict_method(it, x, obj, name, a, kw, st, node, fr)
+        if obj.tag == managers.STACK:
+            return managers.method(it, x, name, a, kw, st, node, fr)
         if obj.kind in ("list", "set", "iterator"):
             return _list_method(it, x, obj, name, a, kw, st, node, fr)
     if isinstance(x, GeneratorV) and name in ("close", "throw", "send"):

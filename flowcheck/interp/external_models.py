@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, classes
+from flowcheck.interp import attributes, classes, managers
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
     NONE,
@@ -130,13 +130,17 @@ def _replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
         copy.exact = True
         if copy.kind == "skeleton" or copy.kind == "iterator":
             return None
-        if obj.cls is not None and not kw and classes.class_attr(it, obj.cls, "__copy__", st) is not None:
+        if obj.cls is not None and not kw and _copies_itself(it, obj.cls, "__copy__", st):
             return None
         for name, v in kw.items():
             if name in it.config.tracked:
                 v = it.at(v, site, f"replace({name}=…)")
             copy.attrs[name] = v
         ref = it.alloc(st, copy, site)
+        if kw and obj.cls is not None and classes.stores_itself(it, obj.cls, st):
+            for name in classes.record_fields(it, obj.cls):
+                if name in copy.attrs:
+                    attributes.set_(it, ref, name, copy.attrs[name], fr, st, node)
         if kw and obj.cls is not None:
             post = classes.class_attr(it, obj.cls, "__post_init__", st)
             if isinstance(post, FuncV):
@@ -145,6 +149,11 @@ def _replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
                 calls.call(it, BoundV(post, ref), [], {}, st, node, fr)
         results.append(ref)
     return union_of(results) if results else None
+
+
+def _copies_itself(it: Interpreter, c: ClassV, how: str, st: State) -> bool:
+    hooks = (how, "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+    return any(classes.class_attr(it, c, name, st) is not None for name in hooks)
 
 
 def _open_replace(
@@ -176,7 +185,7 @@ def deep_copy(it: Interpreter, v: Value, st: State, seen: dict[int, Ref]) -> Val
             return v
         if obj.kind == "iterator":
             return Unknown("a copy of an iterator")
-        if obj.cls is not None and classes.class_attr(it, obj.cls, "__deepcopy__", st) is not None:
+        if obj.cls is not None and _copies_itself(it, obj.cls, "__deepcopy__", st):
             return Unknown("what __deepcopy__ gives")
         copy = obj.copy()
         ref = it.alloc(st, copy)
@@ -257,6 +266,17 @@ def _nullcontext(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Nod
     return it.alloc(st, obj)
 
 
+def _manager(tag: str) -> Model:
+    def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+        return managers.make(it, tag, list(a), st, node, fr)
+
+    return model
+
+
+def _bound(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    return BoundV(a[0], a[1]) if len(a) == 2 else None
+
+
 def _namespace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
     return it.alloc(st, Obj("plain object", attrs=dict(kw))) if not a else None
 
@@ -305,7 +325,13 @@ MODELS: dict[str, Model] = {
     "collections.OrderedDict": _ordered,
     "collections.deque": _deque,
     "contextlib.nullcontext": _nullcontext,
+    "contextlib.suppress": _manager("suppress"),
+    "contextlib.closing": _manager("closing"),
+    "contextlib.aclosing": _manager("closing"),
+    "contextlib.ExitStack": _manager(managers.STACK),
+    "contextlib.AsyncExitStack": _manager(managers.STACK),
     "types.SimpleNamespace": _namespace,
+    "types.MethodType": _bound,
 }
 OPEN_SAFE = frozenset({"enum.auto"})
 

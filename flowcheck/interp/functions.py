@@ -72,12 +72,12 @@ def _decorate(it: Interpreter, f: FuncV, value: Value, d: ir.Expr, s: ir.Functio
 
     target = d.func if isinstance(d, ir.Call) else d
     if isinstance(target, ir.Attribute) and target.attr in ("setter", "deleter", "getter"):
-        old = st.obj(fr.env).attrs.get(s.name)
+        old = it.eval(target.value, fr, st)
         if isinstance(old, FuncV) and old.kind in ("property", "cached"):
-            if target.attr != "setter":
-                return old
-            new = FuncV(old.node, old.module, old.env, old.owner, old.cls, old.defaults, old.kind)
-            new.setter = f
+            base = f if target.attr == "getter" else old
+            new = FuncV(base.node, base.module, base.env, base.owner, base.cls, base.defaults, old.kind)
+            new.setter = f if target.attr == "setter" else old.setter
+            new.deleter = f if target.attr == "deleter" else old.deleter
             return new
     dv = it.eval(target, fr, st)
     name = dv.name if isinstance(dv, (BuiltinV, ExternalV)) else None

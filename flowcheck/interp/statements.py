@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, calls, classes, functions, names, operators, refine, views
+from flowcheck.interp import attributes, calls, classes, functions, managers, names, operators, refine, views
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -847,7 +847,7 @@ def _try(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
                 continue
             state = merge([r.state for r in taken]).fork()
             env = state.write(fr.env)
-            value = union_of([_exception_of(r, state) for r in taken])
+            value = union_of([exception_of(r, state) for r in taken])
             env.attrs["#exception"] = value
             if h.name:
                 names._assign_name(it, h.name, value, fr, state, None)
@@ -888,7 +888,7 @@ def fold(raised: list[Raised]) -> list[Raised]:
     return out
 
 
-def _exception_of(r: Raised, st: State) -> Value:
+def exception_of(r: Raised, st: State) -> Value:
     """The exception object that a handler sees."""
     if r.value is not NONE and r.value != NONE and NONE not in alternatives(r.value):
         return r.value
@@ -965,38 +965,23 @@ def _with_manager(
         manager = (manager.func, list(manager.args), manager.keywords)
     if isinstance(manager, tuple):
         return _with_generator(it, s, i, item, manager, fr, st)
-    entered: Value = Unknown("what a context manager gives")
-    leave: Value | None = None
-    if isinstance(manager, Ref):
-        obj = st.get(manager.oid)
-        if obj is not None and obj.tag == "nullcontext":
-            entered = obj.attrs.get("value", NONE)
-        elif obj is not None and obj.cls is not None:
-            enter = classes.class_attr(it, obj.cls, "__enter__", st)
-            if isinstance(enter, FuncV):
-                entered = calls.call(it, BoundV(enter, manager), [], {}, st, item.value, fr)
-            found = classes.class_attr(it, obj.cls, "__exit__", st)
-            leave = BoundV(found, manager) if isinstance(found, FuncV) else None
-            if enter is None and not obj.cls.opaque_base and obj.kind == "object":
-                it.throw("TypeError", st, s, fr)
-    elif isinstance(manager, (Known, TupleV, Member)):
-        it.throw("TypeError", st, s, fr)
-    if leave is None:
+    entered = managers.enter(it, manager, item.value, fr, st)
+    if not managers.needs_leaving(it, manager, st):
         if item.target is not None:
             names.assign(it, item.target, entered, fr, st)
         return _with_item(it, s, i + 1, fr, st)
-    return _with_exit(it, s, i, leave, fr, st, item.target, entered)
+    return _with_exit(it, s, i, manager, fr, st, item.target, entered)
 
 
 def _with_exit(
-    it: Interpreter, s: ir.With, i: int, leave: Value, fr: Frame, st: State, target: ir.Expr | None, entered: Value
+    it: Interpreter, s: ir.With, i: int, manager: Value, fr: Frame, st: State, target: ir.Expr | None, entered: Value
 ) -> list[Outcome]:
-    """The body under a manager of the tree: ``__exit__`` runs on every way out, and may swallow an exception."""
+    """The body under a manager that is known: it is left on every way out, and may swallow an exception."""
     from flowcheck.interp.engine import Dead
 
     it.handlers.append([])
     it.in_try += 1
-    want, fr.want = fr.want, None  # a return is no end before ``__exit__`` has run
+    want, fr.want = fr.want, None  # a return is no end before the manager is left
     outcomes: list[Outcome] = []
     try:
         if target is not None:
@@ -1011,23 +996,19 @@ def _with_exit(
     done: list[Outcome] = []
     for o in outcomes:
         try:
-            calls.call(it, leave, [NONE, NONE, NONE], {}, o[1], s, fr)
+            managers.leave(it, manager, None, s, fr, o[1])
         except Dead:
             continue
         done.append(o)
     for r in fold(raised):
         state = r.state.fork()
-        unknown = _exception_of(r, state)
-        kind: Value = r.cls if r.cls is not None else BuiltinV(r.name) if hasattr(builtins, r.name) else unknown
         try:
-            answer = calls.call(it, leave, [kind, unknown, Unknown("traceback", truth=True)], {}, state, s, fr)
+            swallowed = managers.leave(it, manager, r, s, fr, state)
         except Dead:
             continue
-        t = operators.truth(it, answer, state, fr)
-        opaque = isinstance(answer, Unknown) and answer.key is None  # taken not to swallow what it is told of
-        if t is not False and (t is True or not opaque):
+        if swallowed is not False:
             done.append(("n", state.fork(), None))
-        if t is not True:
+        if swallowed is not True:
             r.state = state
             it.handlers[-1].append(r)
     return _merge_normal(done)

@@ -104,7 +104,9 @@ class FuncV(Value):
     ``kind``: "func", "static", "class", "property", "cached". ``is_context`` marks ``@contextmanager``.
     """
 
-    __slots__ = ("cls", "defaults", "env", "is_context", "kind", "memo", "module", "node", "owner", "setter")
+    __slots__ = (
+        "cls", "defaults", "deleter", "env", "is_context", "kind", "memo", "module", "node", "owner", "setter",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -124,6 +126,7 @@ class FuncV(Value):
         self.defaults = defaults or {}
         self.kind = kind
         self.setter: FuncV | None = None
+        self.deleter: FuncV | None = None
         self.is_context = False
         self.memo = False
 

@@ -1,0 +1,313 @@
+"""Context managers: what entering one gives, what leaving one does, and the standard library's stack of them."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING
+
+from flowcheck.interp import classes, reach
+from flowcheck.interp.heap import Obj, State, merge
+from flowcheck.interp.values import (
+    NONE,
+    UNBOUND,
+    BoundV,
+    BuiltinV,
+    ClassV,
+    FuncV,
+    GeneratorV,
+    Known,
+    PartialV,
+    Ref,
+    TupleV,
+    Unknown,
+    Value,
+    alternatives,
+    join,
+    union_of,
+)
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Frame, Interpreter, Raised
+
+__all__ = ["METHODS", "STACK", "enter", "leave", "make", "method", "needs_leaving"]
+
+STACK = "exit stack"
+METHODS = frozenset(
+    {
+        "enter_context", "enter_async_context", "push", "push_async_exit", "callback", "push_async_callback", "pop_all",
+        "close", "aclose", "__enter__", "__exit__", "__aenter__", "__aexit__",
+    }
+)  # fmt: skip
+SELVES = ("AbstractContextManager", "ContextDecorator", "AbstractAsyncContextManager", "AsyncContextDecorator")
+
+
+def make(it: Interpreter, tag: str, values: list[Value], st: State, node: ir.Node | None, fr: Frame) -> Ref:
+    """A manager of the standard library: "suppress", "closing", or a stack, which holds what it has to leave."""
+    site = fr.site(node) if node is not None else None
+    obj = Obj("manager", items=values, site=site)
+    obj.tag = tag
+    ref = it.alloc(st, obj, site)
+    it.base.keyless.discard(ref.oid)
+    return ref
+
+
+def _tag(v: Value, st: State) -> str | None:
+    obj = st.get(v.oid) if isinstance(v, Ref) else None
+    return obj.tag if obj is not None and obj.kind == "manager" else None
+
+
+def _method(it: Interpreter, v: Value, st: State, *names: str) -> Value | None:
+    obj = st.get(v.oid) if isinstance(v, Ref) else None
+    if obj is None or obj.cls is None:
+        return None
+    for name in names:
+        found = classes.class_attr(it, obj.cls, name, st)
+        if isinstance(found, FuncV):
+            return BoundV(found, v)
+    return None
+
+
+def enter(it: Interpreter, manager: Value, node: ir.Node | None, fr: Frame, st: State) -> Value:
+    """What ``manager.__enter__()`` gives. A generator is run up to its ``yield``."""
+    from flowcheck.interp import calls
+
+    if isinstance(manager, GeneratorV):
+        return _start(it, manager, node, fr, st)
+    tag = _tag(manager, st)
+    if tag == STACK:
+        return manager
+    if tag == "closing":
+        assert isinstance(manager, Ref)
+        return union_of(st.obj(manager.oid).items or [Unknown("what is to be closed")])
+    if tag is not None:
+        return NONE
+    obj = st.get(manager.oid) if isinstance(manager, Ref) else None
+    if obj is not None and obj.tag == "nullcontext":
+        return obj.attrs.get("value", NONE)
+    if obj is not None and obj.cls is not None:
+        method = _method(it, manager, st, "__enter__", "__aenter__")
+        if method is not None:
+            return calls.call(it, method, [], {}, st, node, fr)
+        if any(e.endswith(SELVES) for c in obj.cls.mro for e in c.external):
+            return manager
+        if not obj.cls.opaque_base and obj.kind == "object":
+            it.throw("TypeError", st, node, fr)
+    elif isinstance(manager, (Known, TupleV)):
+        it.throw("TypeError", st, node, fr)
+    return Unknown("what a context manager gives")
+
+
+def needs_leaving(it: Interpreter, manager: Value, st: State) -> bool:
+    """Whether leaving the manager runs code of the tree, or may swallow an exception."""
+    return _tag(manager, st) is not None or _method(it, manager, st, "__exit__", "__aexit__") is not None
+
+
+def leave(
+    it: Interpreter, manager: Value, raised: Raised | None, node: ir.Node | None, fr: Frame, st: State
+) -> bool | None:
+    """Leaves the manager, with an exception or without; whether it swallows it, None when it may."""
+    from flowcheck.interp import calls, operators, statements
+
+    tag = _tag(manager, st)
+    if tag == "suppress":
+        assert isinstance(manager, Ref)
+        if raised is None:
+            return False
+        caught = [
+            statements.exception_class(it, y, st)
+            for x in st.obj(manager.oid).items or ()
+            for y in alternatives(x)
+        ]
+        return statements.catches(caught, raised)
+    if tag == "closing":
+        assert isinstance(manager, Ref)
+        for x in st.obj(manager.oid).items or ():
+            method = _method(it, x, st, "close", "aclose")
+            if method is not None:
+                calls.call(it, method, [], {}, st, node, fr)
+        return False
+    if tag == STACK:
+        assert isinstance(manager, Ref)
+        return _unwind(it, manager, raised, node, fr, st)
+    if isinstance(manager, GeneratorV):
+        _finish(it, manager, node, fr, st)
+        return None if raised is not None else False
+    method = _method(it, manager, st, "__exit__", "__aexit__")
+    if method is None:
+        return False
+    if raised is None:
+        calls.call(it, method, [NONE, NONE, NONE], {}, st, node, fr)
+        return False
+    error = statements.exception_of(raised, st)
+    kind: Value = error
+    if raised.cls is not None:
+        kind = raised.cls
+    elif hasattr(builtins, raised.name):
+        kind = BuiltinV(raised.name)
+    answer = calls.call(it, method, [kind, error, Unknown("traceback", truth=True)], {}, st, node, fr)
+    t = operators.truth(it, answer, st, fr)
+    if t is None and isinstance(answer, Unknown) and answer.key is None:
+        return False  # taken not to swallow what it is told of
+    return t
+
+
+# --------------------------------------------------------------------------------------------------------------- stacks
+def method(
+    it: Interpreter, stack: Ref, name: str, a: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+) -> Value:
+    """A method of an ``ExitStack``."""
+    if name in ("enter_context", "enter_async_context") and a:
+        from flowcheck.interp import operators
+
+        def one(x: Value, state: State) -> Value:
+            given = enter(it, x, node, fr, state)
+            _push(stack, TupleV([Known("leave"), x]), state)
+            return given
+
+        return operators.each(it, [(x,) for x in alternatives(a[0])], st, one)
+    if name in ("callback", "push_async_callback") and a:
+        _push(stack, TupleV([Known("call"), PartialV(a[0], tuple(a[1:]), dict(kw))]), st)
+        return a[0]
+    if name in ("push", "push_async_exit") and a:
+        _push(stack, TupleV([Known("leave"), a[0]]), st)
+        return a[0]
+    if name == "pop_all":
+        held = st.write(stack.oid)
+        moved = make(it, STACK, list(held.items or []), st, node, fr)
+        if held.items is None:
+            st.write(moved.oid).items, st.write(moved.oid).elements = None, held.elements
+        else:
+            held.items = []
+        return moved
+    if name in ("close", "aclose", "__exit__", "__aexit__"):
+        _unwind(it, stack, None, node, fr, st)
+        return NONE
+    if name in ("__enter__", "__aenter__"):
+        return stack
+    it.may_raise(st, node, fr)
+    return Unknown(f"ExitStack.{name}(…)")
+
+
+def _push(stack: Ref, entry: Value, st: State) -> None:
+    held = st.write(stack.oid)
+    if held.items is None or not held.exact:
+        held.open([entry])
+    else:
+        held.items.append(entry)
+
+
+def _unwind(it: Interpreter, stack: Ref, raised: Raised | None, node: ir.Node | None, fr: Frame, st: State) -> bool | None:
+    """Leaves everything on the stack, last in first out; whether the exception is swallowed on the way."""
+    held = st.write(stack.oid)
+    swallowed: bool | None = False
+    if held.items is not None and held.exact:
+        entries, held.items = list(reversed(held.items)), []
+        for entry in entries:
+            answer = _unwind_one(it, entry, raised, node, fr, st)
+            if answer:
+                raised, swallowed = None, True
+            elif answer is None:
+                swallowed = None
+        return swallowed
+    from flowcheck.interp import statements
+
+    held.open(())
+    options = alternatives(held.elements) if held.elements is not None else ()
+
+    def work(state: State) -> None:
+        nonlocal swallowed
+        ends = [state.fork()]
+        for entry in options:
+            arm = state.fork()
+            if _unwind_one(it, entry, raised, node, fr, arm) is not False:
+                swallowed = None
+            ends.append(arm)
+        state.become(merge(ends).fork())
+
+    statements.stabilise(it, st, work)
+    return swallowed
+
+
+def _unwind_one(
+    it: Interpreter, entry: Value, raised: Raised | None, node: ir.Node | None, fr: Frame, st: State
+) -> bool | None:
+    from flowcheck.interp import calls
+
+    if not isinstance(entry, TupleV) or len(entry.items) != 2:
+        return False
+    how, what = entry.items
+    if how == Known("call"):
+        calls.call(it, what, [], {}, st, node, fr)
+        return False
+    if not needs_leaving(it, what, st) and isinstance(what, (FuncV, BoundV, PartialV)):  # ``push`` takes a function too
+        calls.call(it, what, [Unknown("an exception or None")] * 3, {}, st, node, fr)
+        return None if raised is not None else False
+    return leave(it, what, raised, node, fr, st)
+
+
+# ----------------------------------------------------------------------------------------------------------- generators
+def _start(it: Interpreter, manager: GeneratorV, node: ir.Node | None, fr: Frame, st: State) -> Value:
+    """Runs a ``@contextmanager`` function up to its ``yield``."""
+    from flowcheck.interp import calls
+    from flowcheck.interp.engine import Dead
+
+    stops: list[State] = []
+    values: list[Value] = []
+
+    def stop(v: Value, state: State) -> Value:
+        stops.append(state.fork())
+        values.append(v)
+        raise Dead
+
+    it.handlers.append([])
+    ended: State | None = st
+    try:
+        calls.call(it, manager.func, list(manager.args), manager.keywords, st, node, fr, hook=stop)
+    except Dead:
+        ended = None
+    finally:
+        raised = it.handlers.pop()
+    it.handlers[-1].extend(raised)
+    if ended is not None:
+        it.may_throw("RuntimeError", st, node, fr)
+    if not stops:
+        raise Dead
+    st.become(merge(stops).fork())
+    return union_of(values)
+
+
+def _finish(it: Interpreter, manager: GeneratorV, node: ir.Node | None, fr: Frame, st: State) -> None:
+    """What follows the ``yield`` may restore anything that the function writes: it is not known what."""
+    from flowcheck.interp import calls
+    from flowcheck.interp.engine import Dead
+
+    scratch = st.fork()
+    it.handlers.append([])
+    it.quiet += 1
+    try:
+        calls.call(it, manager.func, list(manager.args), manager.keywords, scratch, node, fr, hook=lambda v, s: NONE)
+    except Dead:
+        pass
+    finally:
+        it.quiet -= 1
+        ends = [r.state for r in it.handlers.pop()]
+    site = fr.site(node) if node is not None else None
+    for end in [scratch, *ends]:
+        for oid in reach.touched(st, end):
+            now, then = st.obj(oid), end.obj(oid)
+            if now.kind == "env" or now.cls is None and now.kind not in ("list", "dict", "set"):
+                continue
+            target = st.write(oid)
+            if now.cls is None:
+                target.open(())
+                continue
+            why = "restored at the end of an exit stack"
+            for name in then.attrs:
+                if name[0] in "#@":
+                    continue
+                if name in it.config.tracked or then.attrs[name] is not now.attrs.get(name):
+                    target.attrs[name] = join(target.attrs.get(name, UNBOUND), it.at(Unknown(why), site, why))
+
+
+_ = ClassV
