@@ -10,14 +10,15 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from unittest import mock
 
 from flowcheck.checks.rules import load_rules
 from flowcheck.checks.run import run_checks, verdicts
-from flowcheck.flow import Facts, Scenario
-from flowcheck.flow.analysis import analyse
+from flowcheck.flow import Facts, Scenario, analysis
 from flowcheck.flow.facts import Phase
 from tests.mutations.overlay import Changes, Release
 
@@ -147,11 +148,17 @@ class Result:
         return f"nothing new: {counts} (unchanged: {self.baseline.proved} proved){gone}"
 
 
-def scan(release: Release, changes: Changes, settings: Settings, cache: Path) -> tuple[Scan, Facts | None]:
-    """Scans the changed tree, as the command line does."""
+def scan(
+    release: Release, changes: Changes, settings: Settings, cache: Path, joined: bool = False
+) -> tuple[Scan, Facts | None]:
+    """Scans the changed tree, as the command line does.
+
+    ``joined``: leave out the walks that only tell under which settings a finding holds; they take most of the time.
+    """
     started = time.perf_counter()
     try:
-        facts = analyse(release.with_changes(changes), Scenario(settings=dict(settings)), cache_dir=cache)
+        with mock.patch.object(analysis, "candidates", _none) if joined else nullcontext():
+            facts = analysis.analyse(release.with_changes(changes), Scenario(settings=dict(settings)), cache_dir=cache)
         findings = run_checks(facts, load_rules())
         counts = verdicts(facts, findings)
     except Exception:  # noqa: BLE001 - whatever it is, it is a result
@@ -177,6 +184,10 @@ def scan(release: Release, changes: Changes, settings: Settings, cache: Path) ->
     return Scan(said, counts.proved, counts.violated, counts.unproved, tuple(rows), seconds), facts
 
 
+def _none(*unused: object) -> list[object]:
+    return []
+
+
 _releases: dict[str, Release] = {}
 
 
@@ -186,8 +197,8 @@ def _release(version: str) -> Release:
     return _releases[version]
 
 
-def _scan_in_process(version: str, changes: Changes, settings: Settings, cache: str) -> Scan:
-    return scan(_release(version), changes, settings, Path(cache))[0]
+def _scan_in_process(version: str, changes: Changes, settings: Settings, cache: str, joined: bool) -> Scan:
+    return scan(_release(version), changes, settings, Path(cache), joined)[0]
 
 
 RESULTS: list[Result] = []
@@ -236,7 +247,9 @@ class Laboratory:
             settings = self._settings(mutant)
             if settings != self.settings and settings not in self._baselines:
                 self._baselines[settings] = self._submit(Changes(), settings)
-        return [Running(self, mutant, self._submit(mutant.changes, self._settings(mutant))) for mutant in mutants]
+        return [
+            Running(self, m, self._submit(m.changes, self._settings(m), m.expect is not Expect.QUIET)) for m in mutants
+        ]
 
     def run(self, mutants: Sequence[Mutant]) -> Iterator[Result]:
         """Scans all, and gives each result when it is there."""
@@ -244,9 +257,9 @@ class Laboratory:
         for future in as_completed(running):
             yield running[future].result()
 
-    def _submit(self, changes: Changes, settings: Settings) -> Future[Scan]:
+    def _submit(self, changes: Changes, settings: Settings, joined: bool = False) -> Future[Scan]:
         assert self._pool is not None
-        return self._pool.submit(_scan_in_process, self.version, changes, settings, str(self.cache))
+        return self._pool.submit(_scan_in_process, self.version, changes, settings, str(self.cache), joined)
 
     def _settings(self, mutant: Mutant) -> Settings:
         return tuple(sorted({**dict(mutant.settings), **dict(self.settings)}.items()))
