@@ -363,6 +363,22 @@ def _of_object(
             return join(default, Unknown(f"attribute {name}"))
         it.may_raise(st, node, fr)
         return Unknown(f"attribute {name}")
+    if it.hooked_reads and obj.kind == "object":
+        reader = classes.class_attr(it, obj.cls, "__getattribute__", st)
+        if isinstance(reader, FuncV):
+            from flowcheck.interp import calls
+
+            return calls.call(it, BoundV(reader, b), [Known(name)], {}, st, node, fr)
+    return plain_get(it, b, obj, name, fr, st, node, default)
+
+
+def plain_get(
+    it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None = None
+) -> Value:
+    """``object.__getattribute__(b, name)`` of an instance of a class of the tree."""
+    from flowcheck.interp import names, skeletons
+
+    assert obj.cls is not None
     if name == "__class__":
         return obj.cls
     if name == "__dict__":
@@ -492,6 +508,8 @@ def _beyond_instance(
         return missing
     if name in OF_OBJECT:
         return BuiltinV("super." + name, b)
+    if name == "start" and any(e.endswith(("Thread", "Process")) for c in obj.cls.mro for e in c.external):
+        return BuiltinV("thread.start", b)
     if obj.cls.opaque_base or obj.attrs.get("#any") is not None:
         missing = Unknown(f"{obj.cls.name}.{name}")
         it.may_raise(st, node, fr)
@@ -505,6 +523,13 @@ def _beyond_instance(
         return default
     it.may_throw("AttributeError", st, node, fr)
     return None
+
+
+def calls_method(it: Interpreter, b: Value | None, name: str, fr: Frame, st: State, node: ir.Node | None) -> Value:
+    """``b.name()``."""
+    from flowcheck.interp import calls
+
+    return calls.call(it, get(it, b or NONE, name, fr, st, node), [], {}, st, node, fr)
 
 
 OF_OBJECT = ("__setattr__", "__delattr__", "__getattribute__")

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, classes, functions, managers, operators, reach, views
+from flowcheck.interp import attributes, classes, functions, handover, managers, operators, reach, views
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     FALSE,
@@ -57,6 +57,12 @@ def call(
     if name.startswith("t."):
         _, kind, attr = name.split(".", 2)
         return _type_method(it, kind, attr, args, kw, st, node, fr)
+    if name == "dispatch.":
+        reach.forget_tracked(it, [*args, *kw.values()], st, fr.site(node) if node is not None else None, "dispatched")
+        return Unknown("what a function that is chosen by type returns")
+    if name == "thread.start":
+        reach.weakly(it, st, lambda s: attributes.calls_method(it, f.self_, "run", fr, s, node))
+        return NONE
     if name.startswith("view."):
         assert views.is_view(f.self_)  # type: ignore[arg-type]
         return views.method(it, f.self_, name[5:], args, kw, st, node, fr)  # type: ignore[arg-type]
@@ -96,6 +102,10 @@ def _super_method(
     if name == "__setattr__" and len(args) == 2 and f.self_ is not None:
         _set_by_name(it, f.self_, args[0], args[1], st, node, fr, attributes.set_past_hook)
         return NONE
+    if name == "__getattribute__" and args and isinstance(args[0], Known) and isinstance(f.self_, Ref):
+        held = st.obj(f.self_.oid)
+        if held.cls is not None:
+            return attributes.plain_get(it, f.self_, held, str(args[0].value), fr, st, node)
     if name in ("__getattribute__", "__getattr__") and args and isinstance(args[0], Known) and isinstance(f.self_, Ref):
         v = st.obj(f.self_.oid).attrs.get(str(args[0].value))
         if v is not None and v is not UNBOUND:
@@ -410,6 +420,7 @@ def _extreme(pick: Callable[..., Any]) -> Model:
         items = operators.iterate(it, a[0], fr, st, node) if len(a) == 1 else list(a)
         if items is None:
             it.may_raise(st, node, fr)
+            _key_each(it, a[0], kw, st, node, fr)
             return Unknown(f"{pick.__name__} of an unknown number of values")
         if not items:
             if "default" in kw:
@@ -435,6 +446,18 @@ def _extreme(pick: Callable[..., Any]) -> Model:
         return union_of(best)
 
     return model
+
+
+def _key_each(it: Interpreter, source: Value, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> None:
+    """The key of every row, of which the number is not known."""
+    key = kw.get("key", NONE)
+    if isinstance(key, (FuncV, BoundV, PartialV, Ref, Union)):
+        from flowcheck.interp import calls, statements
+
+        def one(s: State) -> None:
+            calls.call(it, key, [operators.element(it, source, s)], {}, s, node, fr)
+
+        statements.stabilise(it, st, one)
 
 
 def _ordered(
@@ -665,6 +688,8 @@ def _sorted(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | N
     if items is not None and order is not None:
         return it.new_list(st, [items[i] for i in order])
     it.may_raise(st, node, fr)
+    if items is None:
+        _key_each(it, a[0], kw, st, node, fr)
     ref = it.new_list(st, None)
     st.write(ref.oid).elements = operators.element(it, a[0], st) if items is None else union_of(items) if items else None
     return ref
@@ -767,6 +792,8 @@ def _next(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
             return functions.first(it, v, fr, st, node, a[1] if len(a) > 1 else None)
         if obj is not None and obj.kind == "iterator" and obj.items is not None and not obj.exact:
             st.write(v.oid).open(())
+        elif obj is not None and isinstance(obj.tag, functions.Rest):
+            functions.resume(it, v, fr, st, node)
         elif obj is not None and obj.kind == "iterator" and obj.items is not None:
             if obj.items:
                 return st.write(v.oid).items.pop(0)  # type: ignore[no-any-return]
@@ -803,6 +830,20 @@ def _vars(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
     if len(a) == 1:
         return union_of([attributes.get(it, x, "__dict__", fr, st, node) for x in alternatives(a[0])])
     return Unknown("vars()")
+
+
+def _text_of(name: str) -> Model:
+    def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+        return handover.run_text(it, a, kw, st, node, fr, name)
+
+    return model
+
+
+def _import(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    if a and isinstance(a[0], Known) and isinstance(a[0].value, str) and len(a) == 1:
+        return it.module_value(a[0].value.split(".")[0])
+    it.may_raise(st, node, fr)
+    return Unknown("a module chosen at run time")
 
 
 def _globals(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
@@ -864,14 +905,39 @@ def _rebound(kind: str) -> Model:
     return model
 
 
+def _method_caller(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``operator.methodcaller(name, …)``, called: the object stands last."""
+    from flowcheck.interp import calls
+
+    found = _getattr(it, [a[-1], a[0]], {}, st, node, fr)
+    return calls.call(it, found, a[1:-1], kw, st, node, fr)
+
+
+def _attr_getter(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    got: list[Value] = []
+    for name in a[:-1]:
+        v = a[-1]
+        for part in str(name.value).split(".") if isinstance(name, Known) else ():
+            v = attributes.get(it, v, part, fr, st, node)
+        got.append(v if isinstance(name, Known) else Unknown("an attribute chosen at run time"))
+    return got[0] if len(got) == 1 else TupleV(got)
+
+
+def _item_getter(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    got = [operators.take(it, a[-1], k, fr, st, node) for k in a[:-1]]
+    return got[0] if len(got) == 1 else TupleV(got)
+
+
 MODELS: dict[str, Model] = {
+    "operator.methodcaller": _method_caller, "operator.attrgetter": _attr_getter, "operator.itemgetter": _item_getter,
     "len": _len, "isinstance": _isinstance, "issubclass": _issubclass, "getattr": _getattr, "hasattr": _hasattr,
     "setattr": _setattr, "delattr": _delattr, "max": _extreme(max), "min": _extreme(min), "bool": _bool,
     "any": _any_all(True), "all": _any_all(False), "int": _convert(int), "float": _convert(float),
     "str": _convert(str), "range": _range, "list": _sequence("list"), "tuple": _sequence("tuple"),
     "set": _sequence("set"), "frozenset": _sequence("set"), "dict": _dict, "enumerate": _enumerate, "zip": _zip,
     "map": _map, "filter": _filter, "sorted": _sorted, "reversed": _reversed, "sum": _sum, "type": _type,
-    "callable": _callable, "iter": _iter, "next": _next, "super": _super, "vars": _vars, "globals": _globals, "print": _print,
+    "callable": _callable, "iter": _iter, "next": _next, "super": _super, "vars": _vars, "globals": _globals,
+    "exec": _text_of("exec"), "eval": _text_of("eval"), "__import__": _import, "print": _print,
     "repr": _text("repr"), "hash": _text("hash"), "id": _text("id"), "format": _text("format"), "abs": _abs,
     "round": _round, "divmod": _divmod, "object": _object, "property": _property, "staticmethod": _rebound("static"),
     "classmethod": _rebound("class"),
@@ -1163,6 +1229,12 @@ def _list_method(
             w.items = [items[i] for i in order]
             return NONE
     it.may_raise(st, node, fr)
+    if name == "sort":
+        _key_each(it, x, kw, st, node, fr)
+        w = st.write(x.oid)
+    if w.kind == "iterator":
+        functions.resume(it, x, fr, st, node)
+        w = st.write(x.oid)
     _open(w, a[1:] if name == "insert" else [])
     if name in ("pop",):
         return w.elements if w.elements is not None else Unknown(f"{w.kind}.pop()")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import builtin_models, classes, external_models, functions, operators, reach, views
+from flowcheck.interp import builtin_models, classes, external_models, functions, handover, managers, operators, reach, views
 from flowcheck.interp.heap import BaseState, Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -229,6 +229,11 @@ def call_function(
     fixed = _override(it, f)
     if fixed is not None:
         return fixed
+    if f.around:
+        bare = FuncV(f.node, f.module, f.env, f.owner, f.cls, f.defaults, f.kind)
+        return managers.call_inside(
+            it, f.around, node, fr, st, lambda s: call_function(it, bare, args, keywords, s, node, fr, open_, hook)
+        )
     want: bool | None = None
     if it.wanted is not None and it.wanted[0] is node:
         want = it.wanted[1]
@@ -248,6 +253,10 @@ def call_function(
             depth += 1
     if depth >= it.config.recursion or it.depth >= it.config.max_depth:
         it.cuts[f.qualname] = it.cuts.get(f.qualname, 0) + 1
+        if matters and not isinstance(st, BaseState):
+            site = fr.site(node) if node is not None else None
+            reach.forget_tracked(it, [f, *args, *keywords.values()], st, site, f"{f.qualname} recurses")
+        it.count("recursions cut")
         return unknown_call(it, f, args, keywords, st, node, fr, f"{f.qualname}, which recurses")
     body: tuple[ir.Stmt, ...] | None = None
     if (
@@ -389,6 +398,8 @@ def unknown_call(
     if not isinstance(f, ExternalV):
         for v in [*args, *keywords.values()]:
             forget_container(it, v, st)
+    if args or keywords:
+        handover.may_call(it, args, keywords, st, node, fr)
     key = None
     if isinstance(f, Unknown) and f.key is not None and not args and not keywords:
         key = ("call", f.key)

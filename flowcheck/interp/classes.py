@@ -37,7 +37,7 @@ RECORD_BASES = {"msgspec.Struct", "typing.NamedTuple", "pydantic.BaseModel"}
 PLAIN_BASES = {
     "abc.ABC", "object", "typing.Protocol", "typing.Generic", "typing_extensions.Protocol", "int", "str", "float",
     "Exception", "BaseException", "ValueError", "RuntimeError", "TypeError", "KeyError", "type", "abc.ABCMeta",
-    "threading.Thread", "typing.TypedDict",
+    "typing.TypedDict",
 } | set(ENUM_BASES) | RECORD_BASES  # fmt: skip
 
 
@@ -104,6 +104,8 @@ def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
             continue
     if body_state is not it.base_state:
         it.base.objects[c.oid] = body_state.obj(c.oid)
+    if "__getattribute__" in it.base.objects[c.oid].attrs:
+        it.hooked_reads = True
     c.own_init = any(isinstance(x, ir.FunctionDef) and x.name == "__init__" for x in s.body)
     if c.enum_kind:
         _make_members(it, c, s)

@@ -200,6 +200,8 @@ class Interpreter:
         self.in_base = 0
         self.quiet = 0
         self.opaque: set[int] = set()
+        self.handed = 0
+        self.hooked_reads = False
         self.budgets: list[int] = []
         self.effect_statement: ir.Node | None = None
         self.loop_sites: list[dict[Hashable, int]] = []

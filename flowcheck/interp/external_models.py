@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, classes, managers
+from flowcheck.interp import attributes, classes, functions, managers, operators
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
     NONE,
@@ -256,6 +256,8 @@ def _deque(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | No
 
     if len(a) > 1 or kw:
         ref = it.new_list(st, None)
+        if a:
+            builtin_models.method(it, ref, "extend", a[:1], {}, st, node, fr)
         return ref
     return builtin_models.MODELS["list"](it, a, {}, st, node, fr)
 
@@ -271,6 +273,75 @@ def _manager(tag: str) -> Model:
         return managers.make(it, tag, list(a), st, node, fr)
 
     return model
+
+
+def _operator(name: str) -> Model:
+    """``operator.methodcaller`` and the like: a callable that knows all its arguments but the object."""
+
+    def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+        return PartialV(BuiltinV(name), tuple(a), dict(kw)) if a else None
+
+    return model
+
+
+def _setitem(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    if len(a) != 3:
+        return None
+    operators.put(it, a[0], a[1], a[2], fr, st, node)
+    return NONE
+
+
+def _lazily(how: str) -> Model:
+    """A function of itertools, which does nothing before it is asked."""
+
+    def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+        if how == "chain" and kw:
+            return None
+        if how == "chain":
+            return functions.lazily(st, functions.Lazy(None, source=TupleV(a), frame=fr, how="chain"))
+        if how == "chain of" and len(a) == 1:
+            return functions.lazily(st, functions.Lazy(None, source=a[0], frame=fr, how="chain"))
+        if how == "islice" and a:
+            return functions.lazily(st, functions.Lazy(None, source=a[0], frame=fr, how="some"))
+        if len(a) != 2:
+            return None
+        return functions.lazily(st, functions.Lazy(None, (a[0],), source=a[1], frame=fr, how=how))
+
+    return model
+
+
+def _reduce(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    """``functools.reduce``."""
+    from flowcheck.interp import calls
+
+    if len(a) not in (2, 3):
+        return None
+    total = st.new(Obj("list", items=list(a[2:])))
+
+    def work(x: Value, s: State) -> None:
+        held = s.obj(total)
+        if held.items == []:
+            s.write(total).items = [x]
+            return
+        so_far = operators.element(it, Ref(total), s)
+        value = calls.call(it, a[0], [so_far, x], {}, s, node, fr)
+        w = s.write(total)
+        if w.items is not None:
+            w.items = [value]
+        else:
+            w.open([value])
+
+    operators.visit(it, a[1], fr, st, node, work)
+    if st.obj(total).items == []:
+        it.throw("TypeError", st, node, fr)
+    return operators.element(it, Ref(total), st)
+
+
+def _import_module(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    name = a[0] if a else kw.get("name")
+    if isinstance(name, Known) and isinstance(name.value, str) and not name.value.startswith("."):
+        return it.module_value(name.value)
+    return None
 
 
 def _bound(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
@@ -332,6 +403,19 @@ MODELS: dict[str, Model] = {
     "contextlib.AsyncExitStack": _manager(managers.STACK),
     "types.SimpleNamespace": _namespace,
     "types.MethodType": _bound,
+    "functools.reduce": _reduce,
+    "importlib.import_module": _import_module,
+    "operator.methodcaller": _operator("operator.methodcaller"),
+    "operator.attrgetter": _operator("operator.attrgetter"),
+    "operator.itemgetter": _operator("operator.itemgetter"),
+    "operator.setitem": _setitem,
+    "itertools.starmap": _lazily("starmap"),
+    "itertools.chain": _lazily("chain"),
+    "itertools.chain.from_iterable": _lazily("chain of"),
+    "itertools.islice": _lazily("islice"),
+    "itertools.takewhile": _lazily("some"),
+    "itertools.dropwhile": _lazily("some"),
+    "itertools.filterfalse": _lazily("some"),
 }
 OPEN_SAFE = frozenset({"enum.auto"})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flowcheck.interp import reach
 from flowcheck.interp.heap import NEVER, BaseState, Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -36,7 +37,7 @@ TRANSPARENT = frozenset(
         "typing_extensions.override", "typing.final", "typing.no_type_check", "torch.no_grad", "torch.inference_mode",
         "torch.compile", "torch.jit.script", "torch.jit.ignore", "torch.jit.unused", "torch.enable_grad",
         "torch.compiler.disable", "torch._dynamo.disable", "functools.lru_cache", "functools.cache",
-        "torch.compiler.allow_in_graph", "functools.singledispatch", "typing.runtime_checkable",
+        "torch.compiler.allow_in_graph", "typing.runtime_checkable",
     }
 )  # fmt: skip
 MEMOISING = frozenset({"functools.lru_cache", "functools.cache"})
@@ -68,7 +69,7 @@ def make_function(it: Interpreter, s: ir.FunctionDef, fr: Frame, st: State) -> V
 
 
 def _decorate(it: Interpreter, f: FuncV, value: Value, d: ir.Expr, s: ir.FunctionDef, fr: Frame, st: State) -> Value:
-    from flowcheck.interp import calls
+    from flowcheck.interp import calls, managers
 
     target = d.func if isinstance(d, ir.Call) else d
     if isinstance(target, ir.Attribute) and target.attr in ("setter", "deleter", "getter"):
@@ -96,6 +97,8 @@ def _decorate(it: Interpreter, f: FuncV, value: Value, d: ir.Expr, s: ir.Functio
     if name in ("contextlib.contextmanager", "contextlib.asynccontextmanager"):
         f.is_context = True
         return value
+    if name in ("functools.singledispatch", "functools.singledispatchmethod"):
+        return BuiltinV("dispatch.", value)
     if name is not None and name in TRANSPARENT:
         f.memo = f.memo or name in MEMOISING
         return value
@@ -104,6 +107,9 @@ def _decorate(it: Interpreter, f: FuncV, value: Value, d: ir.Expr, s: ir.Functio
 
         try:
             full = it.eval(d, fr, st) if isinstance(d, ir.Call) else dv
+            if isinstance(value, FuncV) and isinstance(d, ir.Call) and managers.decorates(it, full, st):
+                value.around = (*value.around, full)
+                return value
             result = calls.call(it, full, [value], {}, st, d, fr)
         except Dead:
             return Unknown(f"what a decorator makes of {f.qualname}")
@@ -431,6 +437,52 @@ class Lazy:
         self.source = source
 
 
+class Rest:
+    """What an iterator that was left in the middle will do: some of what ``lazy`` does."""
+
+    __slots__ = ("lazy",)
+
+    def __init__(self, lazy: Lazy) -> None:
+        self.lazy = lazy
+
+
+def resume(it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None) -> None:
+    """Runs an iterator on that was left in the middle: anything that it writes may have been written, or restored."""
+    rest = st.obj(ref.oid).tag
+    if not isinstance(rest, Rest):
+        return
+
+    def run(state: State) -> None:
+        again = state.write(ref.oid)
+        again.tag = rest.lazy
+        consume(it, ref, fr, state, node, lambda v, s: Unknown("what is sent to a generator"))
+
+    reach.blurred(it, st, run, fr.site(node) if node is not None else None, "written by a generator")
+
+
+def may_matter(it: Interpreter, lazy: Lazy) -> bool:
+    """Whether an iterator may touch what is tracked when it runs."""
+    if lazy.func is not None:
+        return it.config.relevant is None or it.config.relevant(lazy.func) or it.config.dynamic(lazy.func)
+    if lazy.expr is not None:
+        found = _CALLING.get(id(lazy.expr))
+        if found is None or found[0] is not lazy.expr:
+            found = _CALLING[id(lazy.expr)] = (lazy.expr, _holds(lazy.expr, ir.Call))
+        return found[1]
+    return True
+
+
+_CALLING: dict[int, tuple[object, bool]] = {}
+
+
+def _holds(node: object, kind: type) -> bool:
+    if isinstance(node, kind):
+        return True
+    if isinstance(node, ir.Node):
+        return any(_holds(getattr(node, name), kind) for name in type(node).__struct_fields__)
+    return isinstance(node, tuple) and any(_holds(x, kind) for x in node)
+
+
 def lazily(st: State, lazy: Lazy) -> Ref:
     """A generator object that has not started."""
     obj = Obj("iterator", items=None)
@@ -491,6 +543,15 @@ def _consume_builtin(
     def work(x: Value, s: State) -> None:
         if lazy.how == "map":
             step(calls.call(it, lazy.args[0], [x], {}, s, node, fr), s)
+        elif lazy.how == "starmap":
+            row = operators.iterate(it, x, fr, s, node)
+            step(calls.call(it, lazy.args[0], row or [], {}, s, node, fr, open_=row is None), s)
+        elif lazy.how == "chain":
+            operators.visit(it, x, fr, s, node, step)
+        elif lazy.how == "some":  # of what it goes over it gives some, as far as it goes
+            if lazy.args:
+                calls.call(it, lazy.args[0], [x], {}, s, node, fr)
+            it.both(s, [(s.fork(), lambda s2: step(x, s2)), (s.fork(), lambda s2: NONE)])
         elif lazy.how == "enumerate":
             n = operators.element(it, Ref(counter), s)
             s.write(counter).items = [operators.binary(it, "+", n, Known(1), fr, s, node)]
@@ -616,6 +677,7 @@ def first(
         it.throw("StopIteration", st, node, fr)
     stops: list[State] = []
     values: list[Value] = []
+    lazy = st.obj(ref.oid).tag
 
     def step(v: Value, state: State) -> Value:
         stops.append(state.fork())
@@ -629,7 +691,8 @@ def first(
         ended = None
     it.count("generators left in the middle")
     for state in stops:
-        state.write(ref.oid).items = None  # what is left of it is not known
+        left = state.write(ref.oid)
+        left.items, left.tag = None, Rest(lazy)  # what is left of it is not known
     if ended is not None:
         if default is None:
             it.may_throw("StopIteration", ended, node, fr)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import classes, reach
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
-    UNBOUND,
     BoundV,
     BuiltinV,
-    ClassV,
     FuncV,
     GeneratorV,
     Known,
@@ -22,7 +21,6 @@ from flowcheck.interp.values import (
     Unknown,
     Value,
     alternatives,
-    join,
     union_of,
 )
 from flowcheck.syntax import ir
@@ -30,7 +28,7 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter, Raised
 
-__all__ = ["METHODS", "STACK", "enter", "leave", "make", "method", "needs_leaving"]
+__all__ = ["METHODS", "STACK", "enter", "leave", "call_inside", "decorates", "make", "method", "needs_leaving"]
 
 STACK = "exit stack"
 METHODS = frozenset(
@@ -280,34 +278,30 @@ def _start(it: Interpreter, manager: GeneratorV, node: ir.Node | None, fr: Frame
 def _finish(it: Interpreter, manager: GeneratorV, node: ir.Node | None, fr: Frame, st: State) -> None:
     """What follows the ``yield`` may restore anything that the function writes: it is not known what."""
     from flowcheck.interp import calls
-    from flowcheck.interp.engine import Dead
 
-    scratch = st.fork()
-    it.handlers.append([])
-    it.quiet += 1
-    try:
-        calls.call(it, manager.func, list(manager.args), manager.keywords, scratch, node, fr, hook=lambda v, s: NONE)
-    except Dead:
-        pass
-    finally:
-        it.quiet -= 1
-        ends = [r.state for r in it.handlers.pop()]
-    site = fr.site(node) if node is not None else None
-    for end in [scratch, *ends]:
-        for oid in reach.touched(st, end):
-            now, then = st.obj(oid), end.obj(oid)
-            if now.kind == "env" or now.cls is None and now.kind not in ("list", "dict", "set"):
-                continue
-            target = st.write(oid)
-            if now.cls is None:
-                target.open(())
-                continue
-            why = "restored at the end of an exit stack"
-            for name in then.attrs:
-                if name[0] in "#@":
-                    continue
-                if name in it.config.tracked or then.attrs[name] is not now.attrs.get(name):
-                    target.attrs[name] = join(target.attrs.get(name, UNBOUND), it.at(Unknown(why), site, why))
+    def run(state: State) -> None:
+        calls.call(it, manager.func, list(manager.args), manager.keywords, state, node, fr, hook=lambda v, s: NONE)
+
+    reach.blurred(it, st, run, fr.site(node) if node is not None else None, "restored at the end of an exit stack")
 
 
-_ = ClassV
+def decorates(it: Interpreter, v: Value, st: State) -> bool:
+    """Whether a value that is called with a function, as a decorator, gives that function run inside the manager."""
+    if isinstance(v, GeneratorV):
+        return v.func.is_context
+    obj = st.get(v.oid) if isinstance(v, Ref) else None
+    if obj is None or obj.cls is None or classes.class_attr(it, obj.cls, "__call__", st) is not None:
+        return False
+    return any(e.endswith("ContextDecorator") for c in obj.cls.mro for e in c.external)
+
+
+def call_inside(
+    it: Interpreter, around: tuple[Value, ...], node: ir.Node | None, fr: Frame, st: State, work: Callable[[State], Value]
+) -> Value:
+    """``work`` inside some managers, the innermost first."""
+    for manager in reversed(around):
+        enter(it, manager, node, fr, st)
+    value = work(st)
+    for manager in around:
+        leave(it, manager, None, node, fr, st)
+    return value

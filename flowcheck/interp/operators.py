@@ -859,6 +859,7 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
 
                     if isinstance(obj.tag, functions.Lazy):
                         return functions.drain(it, v, fr, st, e)
+                    functions.resume(it, v, fr, st, e)
                 return None
             if obj.kind == "dict":
                 return [k for k, _ in obj.items.values()]

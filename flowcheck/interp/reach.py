@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.trails import Site
-from flowcheck.interp.values import BoundV, FuncV, PartialV, Ref, TupleV, Union, Unknown, Value, join
+from flowcheck.interp.values import UNBOUND, BoundV, FuncV, PartialV, Ref, TupleV, Union, Unknown, Value, join
 
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter
 
-__all__ = ["forget_tracked", "reachable", "touched", "weakly"]
+__all__ = ["blurred", "forget_tracked", "reachable", "touched", "weakly"]
 
 MOST_OBJECTS = 2_000
 
@@ -114,3 +114,30 @@ def weakly(it: Interpreter, st: State, work: Callable[[State], object]) -> bool:
     ends += [r.state for r in raised]
     st.become(merge(ends).fork())
     return returned
+
+
+def blurred(it: Interpreter, st: State, run: Callable[[State], object], site: Site | None, why: str) -> None:
+    """``run`` stands for code that has run in part: what it writes may hold what it writes, or anything else."""
+    from flowcheck.interp.engine import Dead
+
+    scratch = st.fork()
+    it.handlers.append([])
+    it.quiet += 1
+    try:
+        run(scratch)
+    except Dead:
+        pass
+    finally:
+        it.quiet -= 1
+        ends = [scratch, *(r.state for r in it.handlers.pop())]
+    for end in ends:
+        for oid in touched(st, end):
+            now, then = st.obj(oid), end.obj(oid)
+            if now.cls is None:
+                if now.kind in ("list", "dict", "set"):
+                    st.write(oid).open(())
+                continue
+            target = st.write(oid)
+            for name in then.attrs:
+                if name[0] not in "#@" and (name in it.config.tracked or then.attrs[name] is not now.attrs.get(name)):
+                    target.attrs[name] = join(target.attrs.get(name, UNBOUND), it.at(Unknown(why), site, why))

@@ -105,7 +105,7 @@ class FuncV(Value):
     """
 
     __slots__ = (
-        "cls", "defaults", "deleter", "env", "is_context", "kind", "memo", "module", "node", "owner", "setter",
+        "around", "cls", "defaults", "deleter", "env", "is_context", "kind", "memo", "module", "node", "owner", "setter",
     )  # fmt: skip
 
     def __init__(
@@ -127,6 +127,7 @@ class FuncV(Value):
         self.kind = kind
         self.setter: FuncV | None = None
         self.deleter: FuncV | None = None
+        self.around: tuple[Value, ...] = ()  # managers that it runs inside of, the innermost first
         self.is_context = False
         self.memo = False
 
