@@ -303,6 +303,8 @@ def _assume_chain(it: Interpreter, test: ir.BoolOp, want: bool, fr: Frame, st: S
     open_: list[ir.Expr] = []
     for x in test.values:
         t = _quiet_truth(it, x, fr, st)
+        if t == want:
+            return  # this one decides: the others are free
         if t is None:
             open_.append(x)
     if len(open_) == 1:

@@ -524,3 +524,53 @@ def vagueness(v: Value, st: State, seen: set[int]) -> Iterator[str]:  # noqa: C9
 
 def numbered(source: str) -> str:
     return "\n".join(f"{i:3} {line}" for i, line in enumerate(source.splitlines(), 1))
+
+
+# ----------------------------------------------------------------------------------------------------------- reduction
+def reduced(source: str) -> str:
+    """A shorter program that fails as ``source`` does; Hypothesis's own shrinking takes minutes for as much."""
+    wanted = _failure(source)
+    lines = source.splitlines()
+    tries = MOST_TRIES
+    shrinking = wanted is not None
+    while shrinking:
+        shrinking = False
+        for size in (8, 4, 2, 1):
+            i = 0
+            while i < len(lines) and tries:
+                for shorter in (lines[:i] + lines[i + size :], _unwrapped(lines, i) if size == 1 else lines):
+                    tries -= 1
+                    if len(shorter) < len(lines) and _failure("\n".join(shorter) + "\n") == wanted:
+                        lines, shrinking = shorter, bool(tries)
+                        break
+                else:
+                    i += 1
+    return "\n".join(lines) + "\n"
+
+
+MOST_TRIES = 1_500
+
+
+def _unwrapped(lines: list[str], i: int) -> list[str]:
+    """The lines without the header at ``i``, its block moved out."""
+    depth = len(lines[i]) - len(lines[i].lstrip())
+    j = i + 1
+    while j < len(lines) and len(lines[j]) - len(lines[j].lstrip()) > depth:
+        j += 1
+    return lines[:i] + [line[4:] for line in lines[i + 1 : j]] + lines[j:]
+
+
+def _failure(source: str) -> str | None:
+    """How a program fails, in a word; None when it does not, or is none."""
+    try:
+        compile(source, "program.py", "exec")
+        check(source)
+    except SyntaxError:
+        return None
+    except AssertionError as error:
+        text = str(error)
+        for word in ("no program", "interpreter fails", "gives", "only raises", "contradict"):
+            if word in text:
+                return word if word != "no program" else None
+        return text.partition("CPython raises ")[2].partition(" ")[0]
+    return None

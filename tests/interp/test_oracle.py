@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.interp.harness import check
+from tests.interp.harness import check, reduced
 from tests.interp.strategies import (
     Classes,
     Closures,
@@ -27,13 +27,15 @@ PARTS: dict[str, type[Writer]] = {
     "unknown loops": Unknowns, "conditions": Conditions, "closures": Closures,
 }  # fmt: skip
 FEW = settings(
-    max_examples=60,
+    max_examples=40,
     derandomize=True,
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+    report_multiple_bugs=False,
 )
-MANY = settings(FEW, max_examples=2_000)
+MANY = settings(FEW, max_examples=1_000)
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -48,9 +50,16 @@ def test_many_more_concrete_outcomes_are_covered(part: str) -> None:
 
 
 def search(part: str, how: settings) -> None:
+    found: list[str] = []
+
     @how
     @given(st.data())
     def run(data: Any) -> None:
-        check(data.draw(programs(PARTS[part])))
+        found.append(data.draw(programs(PARTS[part])))
+        check(found[-1])
 
-    run()
+    try:
+        run()
+    except AssertionError:
+        check(reduced(found[-1]))  # the same failure, in fewer lines
+        raise
