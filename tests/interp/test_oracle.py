@@ -35,7 +35,7 @@ FEW = settings(
     phases=[Phase.generate],
     report_multiple_bugs=False,
 )
-MANY = settings(FEW, max_examples=1_000)
+MANY = settings(FEW, max_examples=500)
 
 
 @pytest.mark.parametrize("part", PARTS)
