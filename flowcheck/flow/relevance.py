@@ -18,7 +18,8 @@ from flowcheck.syntax import ir
 __all__ = ["Relevance", "effects_of"]
 
 BUILTINS = frozenset(dir(builtins))
-DYNAMIC = frozenset({"setattr", "exec", "eval", "delattr"})
+DYNAMIC = frozenset({"setattr", "exec", "eval", "delattr", "next"})
+SETTERS = frozenset({"__setattr__", "__delattr__", "send", "enter_context"})
 KEPT_WHOLE = frozenset({"__init__", "__post_init__", "__new__", "__setattr__", "__getattr__", "__exit__", "__enter__"})
 
 
@@ -32,6 +33,13 @@ def effects_of(tree: Tree, words: Vocabulary) -> Effects:
         *words.relevance.seeds,
     ]
     return Effects(tree, "|".join(seeds).encode(), words.relevance.beyond.encode(), words.relevance.common_methods)
+
+
+def _is_view(e: ir.Expr) -> bool:
+    """Whether an expression is written as the dict of an object's attributes."""
+    if isinstance(e, ir.Attribute):
+        return e.attr == "__dict__"
+    return isinstance(e, ir.Call) and isinstance(e.func, ir.Name) and e.func.id in ("vars", "globals", "locals")
 
 
 class Relevance:
@@ -92,15 +100,24 @@ class Relevance:
             targets = s.targets
         for t in targets:
             for x in t.items if isinstance(t, (ir.TupleExpr, ir.ListExpr)) else (t,):
-                if isinstance(x, ir.Attribute) and x.attr in self.tracked:
+                if isinstance(x, ir.Attribute) and (x.attr in self.tracked or x.attr in ("__dict__", "__class__")):
+                    return True
+                if isinstance(x, ir.Subscript) and _is_view(x.value):
                     return True
         return False
 
     def _mentions_tracked(self, node: ir.Node) -> bool:
         return any(isinstance(x, ir.Attribute) and x.attr in self.tracked for x in sub_expressions(node))
 
+    def _hands_over(self, e: ir.Expr) -> bool:
+        """Whether an argument is a function or a class that may matter: who is given it may call it."""
+        name = e.attr if isinstance(e, ir.Attribute) else e.id if isinstance(e, ir.Name) else ""
+        return name in self.effects.relevant_names or name in self.effects.relevant_classes
+
     def _call(self, c: ir.Call, local: frozenset[str]) -> bool:
         f = c.func
+        if any(self._hands_over(a.value) for a in c.args):
+            return True
         if isinstance(f, ir.Name):
             if f.id in local or f.id in DYNAMIC:
                 return True
@@ -110,7 +127,9 @@ class Relevance:
                 or f.id in self.effects.dynamic_names
             )
         if isinstance(f, ir.Attribute):
-            if f.attr in self.effects.relevant_names or f.attr in self.always:
+            if f.attr in self.effects.relevant_names or f.attr in self.always or f.attr in SETTERS:
+                return True
+            if _is_view(f.value):
                 return True
             if f.attr in self.effects.dynamic_names and any(a.keyword in self.tracked for a in c.args):
                 return True

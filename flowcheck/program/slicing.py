@@ -36,6 +36,7 @@ def target_names(target: ir.Expr) -> Iterator[str]:
 
 
 UNEVALUATED = "a value that was not evaluated"
+LEFT_OUT = "a statement that is left out"
 
 
 def children(node: object) -> Iterator[object]:
@@ -148,13 +149,18 @@ class _Slicer:
         )
 
     # ------------------------------------------------------------------------------------------------------ blocks
-    def block(self, body: tuple[ir.Stmt, ...], after: bool, in_loop: bool) -> tuple[ir.Stmt, ...]:
-        """The kept statements of a block. ``after``: something that is kept runs after the block."""
+    def block(
+        self, body: tuple[ir.Stmt, ...], after: bool, in_loop: bool, guarded: bool = False
+    ) -> tuple[ir.Stmt, ...]:
+        """The kept statements of a block. ``after``: something that is kept runs after the block. ``guarded``: what its
+        statements raise is caught, so that those that are left out still may raise."""
         out: list[ir.Stmt] = []
         for s in reversed(body):
             kept = self.statement(s, after or bool(out), in_loop)
             if kept is not None:
                 out.append(kept)
+            elif guarded and _may_raise(s) and not (out and isinstance(out[-1], ir.Opaque)):
+                out.append(ir.Opaque(s.nid, LEFT_OUT))
         out.reverse()
         return tuple(out)
 
@@ -186,7 +192,7 @@ class _Slicer:
         if isinstance(s, ir.If):
             return self.conditional(s, after, in_loop)
         if isinstance(s, (ir.For, ir.While)):
-            return self.loop(s, after)
+            return self.loop(s, after, in_loop)
         if isinstance(s, ir.With):
             return self.with_(s, after, in_loop)
         if isinstance(s, ir.Try):
@@ -298,14 +304,14 @@ class _Slicer:
         self.need(s.test)
         return replace(s, body=body or (ir.Pass(s.nid),), orelse=orelse)
 
-    def loop(self, s: ir.For | ir.While, after: bool) -> ir.Stmt | None:
+    def loop(self, s: ir.For | ir.While, after: bool, in_loop: bool) -> ir.Stmt | None:
         before = self.any_kept
         self.any_kept = False
+        orelse = self.block(s.orelse, after, in_loop)
         body = self.block(s.body, after, False)
-        kept = self.any_kept or any(not isinstance(x, (ir.Global, ir.Nonlocal)) for x in body)
+        kept = self.any_kept or bool(orelse) or any(not isinstance(x, (ir.Global, ir.Nonlocal)) for x in body)
         if kept:
             body = self.block(s.body, after, True)
-        orelse = self.block(s.orelse, after, False)
         self.any_kept = before or self.any_kept
         head = s.iter if isinstance(s, ir.For) else s.test
         if isinstance(s, ir.For) and any(n in self.needed for n in target_names(s.target)):
@@ -321,10 +327,13 @@ class _Slicer:
         items: list[ir.WithItem] = []
         for item in s.items:
             names = list(target_names(item.target)) if item.target is not None else []
-            if self.holds_call(item.value) or any(n in self.needed for n in names) or self.binds_needed(item.value):
+            wanted = self.holds_call(item.value) or self.binds_needed(item.value) or _suppresses(item.value)
+            if wanted or any(n in self.needed for n in names):
                 items.append(item)
                 self.any_kept = self.any_kept or self.holds_call(item.value)
-        body = self.block(s.body, after, in_loop)
+        body = self.block(s.body, after, in_loop, guarded=any(_suppresses(item.value) for item in s.items))
+        if _nothing(body) and not any(self.holds_call(item.value) for item in items):
+            body = ()
         if not items:
             if not body:
                 return None
@@ -338,13 +347,34 @@ class _Slicer:
         handlers = tuple(
             ir.Handler(h.nid, h.type, h.name, self.block(h.body, after or bool(final), in_loop)) for h in s.handlers
         )
-        body = self.block(s.body, after or bool(orelse) or bool(final), in_loop)
-        if not body and not orelse and not final and not any(h.body for h in handlers):
+        body = self.block(s.body, after or bool(orelse) or bool(final), in_loop, guarded=bool(s.handlers))
+        if _nothing(body) and not orelse and not final and not any(h.body for h in handlers):
             return None
         for h in s.handlers:
             self.need(h.type)
         handlers = tuple(h if h.body else ir.Handler(h.nid, h.type, h.name, (ir.Pass(h.nid),)) for h in handlers)
         return replace(s, body=body or (ir.Pass(s.nid),), handlers=handlers, orelse=orelse, final=final)
+
+
+def _may_raise(s: ir.Stmt) -> bool:
+    if isinstance(s, ir.ExprStmt):
+        return not isinstance(s.value, (ir.Const, ir.Name))
+    if isinstance(s, (ir.Assign, ir.AnnAssign)):
+        return s.value is not None and not isinstance(s.value, (ir.Const, ir.Name))
+    return not isinstance(
+        s,
+        (ir.Pass, ir.Break, ir.Continue, ir.Global, ir.Nonlocal, ir.Import, ir.ImportFrom, ir.FunctionDef, ir.ClassDef),
+    )
+
+
+def _nothing(body: tuple[ir.Stmt, ...]) -> bool:
+    return all(isinstance(s, ir.Opaque) and s.reason == LEFT_OUT for s in body)
+
+
+def _suppresses(e: ir.Expr) -> bool:
+    """Whether a with-item is made by ``suppress(…)``."""
+    f = e.func if isinstance(e, ir.Call) else None
+    return (f.attr if isinstance(f, ir.Attribute) else f.id if isinstance(f, ir.Name) else "") == "suppress"
 
 
 def replace_case(k: ir.Case, body: tuple[ir.Stmt, ...]) -> ir.Case:
