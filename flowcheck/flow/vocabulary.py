@@ -78,6 +78,7 @@ class ScenarioWords(_Table):
     true_functions: tuple[str, ...]
     false_functions: tuple[str, ...]
     none_functions: tuple[str, ...]
+    unknown_functions: tuple[str, ...]
     arguments: dict[str, Any]
     arguments_functions: tuple[str, ...]
     bags: tuple[str, ...]

@@ -120,6 +120,7 @@ class Walk:
         functions: dict[str, Value] = {n: TRUE for n in words.scenario.true_functions}
         functions.update({n: FALSE for n in words.scenario.false_functions})
         functions.update({n: NONE for n in words.scenario.none_functions})
+        functions.update({n: Unknown(f"{n}()") for n in words.scenario.unknown_functions})
         for name in self.relevance.bags if self.relevance is not None else words.scenario.bags:
             functions.setdefault(name, Unknown(f"{name}()", ("bag", name)))
         device = Known(words.scenario.device)
@@ -186,6 +187,7 @@ class Walk:
         arguments.attrs = {k: self._literal(v) for k, v in words.scenario.arguments.items()}
         arguments.attrs[words.entry.algorithm_argument] = Known(self.scenario.algorithm)
         arguments.attrs.update({k: Known(v) for k, v in self.scenario.settings.items()})
+        it.config.settings = dict(arguments.attrs)
         self.arguments: Value = Ref(base.new(arguments))
         for name in words.scenario.arguments_functions:
             it.config.functions[name] = self.arguments

@@ -383,8 +383,7 @@ def _eager(
 ) -> Ref:
     """A skeleton whose constructor is also run, for the order of its effects on what is tracked."""
     ref = skeleton(it, c, args, keywords, st, node, fr, open_)
-    if st is not it.base_state:  # it exists in the states that construct it, and in no other that they are merged with
-        st.put(ref.oid, it.base.objects.pop(ref.oid))
+    it.base.objects[ref.oid].unmade = st is not it.base_state
     limit, it.lazy_limit = it.lazy_limit, it.steps + it.config.eager_budget
     it.eager_depth += 1
     try:

@@ -141,6 +141,7 @@ class Config:
     ``attributes``: ``(class name or "*", attribute)`` -> value, for skeletons and free objects.
     ``functions``: name or qualname of a function of the tree -> value it returns instead of being entered.
     ``externals``: dotted name outside the tree -> value. ``keyed``: dotted suffix of an unknown's key -> value.
+    ``settings``: attribute -> value, wherever it is read from a bag of configuration (a key that starts with "bag").
     ``skeletons``: predicate: are instances of this class left to be evaluated on demand.
     ``relevant``: predicate on a function: may a call of it matter (None: every call matters).
     ``dynamic``: predicate on a function: may it store attributes that its text does not name.
@@ -155,6 +156,7 @@ class Config:
     externals: dict[str, Value] = field(default_factory=dict)
     keyed: dict[str, Value] = field(default_factory=dict)
     globals: dict[str, Value] = field(default_factory=dict)
+    settings: dict[str, Value] = field(default_factory=dict)
     skeletons: Callable[[ClassV], bool] = lambda cls: False
     eager: Callable[[ClassV], bool] = lambda cls: False
     relevant: Callable[[FuncV], bool] | None = None

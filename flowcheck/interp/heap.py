@@ -32,7 +32,9 @@ class Obj:
     the address stands for several concrete objects: stores to it are weak.
     """
 
-    __slots__ = ("attrs", "cls", "ctor", "default", "elements", "exact", "items", "kind", "parent", "site", "tag")
+    __slots__ = (
+        "attrs", "cls", "ctor", "default", "elements", "exact", "items", "kind", "parent", "site", "tag", "unmade",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Obj:
         self.elements: Value | None = None  # what a container of unknown contents may hold, if that much is known
         self.exact = True
         self.tag: Any = None
+        self.unmade = False  # a state that has not changed it has not constructed it either
 
     def open(self, more: Iterable[Value]) -> None:
         """From here on the container may hold any number of the values that it holds or is given."""
@@ -81,6 +84,7 @@ class Obj:
         new.elements = self.elements
         new.exact = self.exact
         new.tag = self.tag
+        new.unmade = False
         return new
 
 
@@ -250,8 +254,6 @@ class BaseState(State):
             self.base.objects.update(layer.objects)
         if kept is not None:
             self.base.objects[leave] = kept
-        else:
-            self.base.objects.pop(leave, None)
 
 
 def join_objects(a: Obj, b: Obj) -> Obj:
@@ -342,13 +344,13 @@ def _merge2(a: State, b: State) -> State:
         other = changed_b.get(oid)
         if other is None:
             before = below.get(oid)
-            objects[oid] = obj if before is None else join_objects(obj, before)
+            objects[oid] = obj if before is None or before.unmade else join_objects(obj, before)
         else:
             objects[oid] = join_objects(obj, other)
     for oid, obj in changed_b.items():
         if oid not in changed_a:
             before = below.get(oid)
-            objects[oid] = obj if before is None else join_objects(before, obj)
+            objects[oid] = obj if before is None or before.unmade else join_objects(before, obj)
     result.facts = {k: v for k, v in a.facts.items() if b.facts.get(k, _MISSING) == v}
     return result
 

@@ -19,6 +19,9 @@ __all__ = ["Effects"]
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", re.M)
 _CALL = re.compile(rb"[A-Za-z_]\w*\(")
 _DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
+_ON_ITS_OWN = frozenset({"__init__", "__post_init__", "__new__", "__enter__", "__exit__"})
+"""Methods that run when a class is called or an instance is entered, without a call that names them."""
+
 FANOUT = 24
 """A method name with more definitions than this in the tree says nothing about which one a call means."""
 
@@ -95,7 +98,9 @@ class Effects:
             todo.extend(callers.get(i, ()))
         self._relevant = {(self.defs[i].path, self.defs[i].line) for i in reached}
         self.relevant_names = {self.defs[i].name for i in reached}
-        self.relevant_classes = {self.defs[i].holder for i in reached if self.defs[i].holder}
+        self.relevant_classes = {
+            self.defs[i].holder for i in reached if self.defs[i].holder and self.defs[i].name in _ON_ITS_OWN
+        }
         dynamic = {i for i, d in enumerate(self.defs) if d.dynamic}
         for i in list(dynamic):  # what calls them by a plain name or on itself hands on what it was given
             dynamic.update(callers.get(i, ()))
