@@ -257,6 +257,8 @@ def call_function(
             site = fr.site(node) if node is not None else None
             reach.forget_tracked(it, [f, *args, *keywords.values()], st, site, f"{f.qualname} recurses")
         it.count("recursions cut")
+        if fr.func is not None and fr.func.node is f.node and node is not None and functions.always_reaches(it, f, node):
+            it.throw("?", st, node, fr, certain=False)  # it never returns, but may raise before it comes here again
         return unknown_call(it, f, args, keywords, st, node, fr, f"{f.qualname}, which recurses")
     body: tuple[ir.Stmt, ...] | None = None
     if (

@@ -218,6 +218,33 @@ def _walrus_names(node: object) -> set[str]:
     return found
 
 
+def always_reaches(it: Interpreter, f: FuncV, node: ir.Node) -> bool:
+    """Whether the body evaluates the expression ``node`` on every path that does not raise before it."""
+    if isinstance(f.node, ir.Lambda):
+        return False
+    for s in body_of(it, f):
+        if not isinstance(s, (ir.ExprStmt, ir.Assign, ir.AnnAssign, ir.AugAssign, ir.Return)):
+            if _holds(s, ir.Return) or _holds(s, ir.Yield):
+                return False
+            continue
+        if _evaluates(s, node):
+            return True
+        if isinstance(s, ir.Return):
+            return False
+    return False
+
+
+def _evaluates(x: object, node: ir.Node) -> bool:
+    """Whether ``node`` lies in ``x`` where evaluation cannot pass it by."""
+    if x is node:
+        return True
+    if isinstance(x, (ir.BoolOp, ir.IfExp, ir.Lambda, ir.Comp, ir.Compare)):
+        return False
+    if isinstance(x, ir.Node):
+        return any(_evaluates(getattr(x, name), node) for name in type(x).__struct_fields__)
+    return isinstance(x, tuple) and any(_evaluates(y, node) for y in x)
+
+
 EXPRESSIONS = (
     ir.Attribute, ir.Call, ir.Arg, ir.Subscript, ir.Slice, ir.Star, ir.TupleExpr, ir.ListExpr, ir.SetExpr, ir.DictExpr,
     ir.BinOp, ir.UnaryOp, ir.BoolOp, ir.Compare, ir.IfExp, ir.Comp, ir.Generator, ir.FString, ir.Await, ir.Yield,

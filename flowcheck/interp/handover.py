@@ -1,4 +1,4 @@
-"""Callables of the tree that are given to code that is not followed: an executor, a thread, a registry. They may be called."""
+"""Callables of the tree that are given to code that is not followed, an executor or a thread: they may be called."""
 
 from __future__ import annotations
 

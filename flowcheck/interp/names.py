@@ -202,6 +202,17 @@ def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:
         it.lazy_limit = lazy_limit + it.steps - start if lazy_limit is not None else None
 
 
+def apply_patches(it: Interpreter) -> None:
+    """Runs what modules of the tree store into the classes and functions of others when they are imported."""
+    from flowcheck.interp.engine import Dead
+
+    for module, name, _ in it.program.patches:
+        try:
+            global_value(it, module, name, it.base_state)
+        except Dead:
+            continue
+
+
 def force(it: Interpreter, module: Module, name: str, v: Value) -> Value:
     """``v`` with imports resolved."""
     if isinstance(v, LazyImport):

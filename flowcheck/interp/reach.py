@@ -1,4 +1,4 @@
-"""What code that is not followed may have done: the tracked attributes of the objects that it could reach are unknown."""
+"""What code that is not followed may have done: the tracked attributes of what it could reach are unknown."""
 
 from __future__ import annotations
 

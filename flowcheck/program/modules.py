@@ -27,6 +27,11 @@ def _root(expr: ir.Expr) -> str | None:
     return expr.id if isinstance(expr, ir.Name) else None
 
 
+_PATCH = re.compile(
+    rb"^(\w+)(?:\.\w+)*\.(\w+)[ \t]*=(?!=)|^setattr\([ \t]*(\w+)(?:\.\w+)*[ \t]*,[ \t]*[\"'](\w*)[\"']", re.M
+)
+
+
 class Module:
     """One module of the tree: its statements, and which of them bind which name."""
 
@@ -105,7 +110,11 @@ class Module:
         elif isinstance(s, ir.ExprStmt):
             if isinstance(s.value, ir.Call):
                 root = _root(s.value.func)
-                if root is not None and isinstance(s.value.func, ir.Attribute):
+                if root == "setattr" and s.value.args:  # setattr(C, "x", v) belongs to what C means
+                    root = _root(s.value.args[0].value)
+                    if root is not None:
+                        self._bind(root, top)
+                elif root is not None and isinstance(s.value.func, ir.Attribute):
                     self._bind(root, top)
                 effects.append(s)
         elif isinstance(s, ir.If):
@@ -242,6 +251,31 @@ class Program:
                         other = True
             found = self._mutated[key] = (own, other)
         return found
+
+    @cached_property
+    def patches(self) -> list[tuple[Module, str, str]]:
+        """Stores at the top level of modules into what other modules define: the module, the name whose attribute is
+        stored, and the attribute. Modules that nothing imports are left out."""
+        found: list[tuple[Module, str, str]] = []
+        for path, data in self.corpus.files.items():
+            hits = {
+                (m.group(1) or m.group(3), m.group(2) or m.group(4) or b"")
+                for m in _PATCH.finditer(data)
+            }
+            module = self.module_at(path) if hits else None
+            if module is None or not self._imported(module):
+                continue
+            for root, attribute in sorted(hits):
+                name = root.decode()
+                if name not in module.defined and name in module.bindings:
+                    found.append((module, name, attribute.decode()))
+        return found
+
+    def _imported(self, module: Module) -> bool:
+        """Whether an import anywhere spells the module's last name."""
+        last = module.name.rsplit(".", 1)[-1].encode()
+        pattern = re.compile(rb"^[ \t]*(?:from|import)\b[^\n]*\b" + last + rb"\b|^[ \t]+" + last + rb"\b[ \t]*,", re.M)
+        return any(last in data and pattern.search(data) for p, data in self.corpus.files.items() if p != module.path)
 
     def module_at(self, path: str) -> Module | None:
         return self.module(self.tree.module_name(path))

@@ -6,9 +6,23 @@ from textwrap import dedent, indent
 
 import pytest
 
+from flowcheck.interp import calls, names
+from flowcheck.interp.engine import Config, Interpreter
+from flowcheck.interp.heap import State
 from flowcheck.interp.values import Known, Unknown, Value
+from flowcheck.program.modules import Program
 from flowcheck.syntax import SyntaxStore
-from tests.interp.harness import INPUTS, PARAMETERS, PYTHON, MemoryTree, check_exact, covers, deeply, interpret, numbered
+from tests.interp.harness import (
+    INPUTS,
+    PARAMETERS,
+    PYTHON,
+    MemoryTree,
+    check_exact,
+    covers,
+    deeply,
+    interpret,
+    numbered,
+)
 
 TRACKED = frozenset({"mode"})
 
@@ -764,6 +778,24 @@ def walk(box, n):
         return "LAST"
     return walk(box, n - 1)
 return walk(box, 12), box
+### a recursion that never ends
+def walk(box):
+    walk(box)
+    box.mode = "FULL"
+    return "FULL"
+try:
+    return walk(Box("FULL"))
+except RecursionError:
+    return "LAST"
+### a recursion that a raise ends
+def walk(n):
+    if n == 0:
+        raise KeyError
+    return walk(n - 1)
+try:
+    return walk(12)
+except KeyError:
+    return "LAST"
 ### a recursion of a method
 class Row(Box):
     def walk(self, n):
@@ -1001,3 +1033,50 @@ def test_what_cpython_leaves_is_not_ruled_out(title: str) -> None:
 @pytest.mark.parametrize("title", [title for title in PROGRAMS if title.startswith("exact")])
 def test_what_is_plain_is_known(title: str) -> None:
     check_exact(PROGRAMS[title], INPUTS[0])
+
+
+def _main(files: dict[str, str]) -> Value | None:
+    """What ``main()`` of ``pkg.program`` gives in a tree of several modules."""
+    store = SyntaxStore(MemoryTree(files))  # type: ignore[arg-type]
+    it = Interpreter(Program(store), Config(tracked=TRACKED))
+    module = it.program.module("pkg.program")
+    assert module is not None
+    names.apply_patches(it)
+    main = names.global_value(it, module, "main", it.base_state)
+    assert main is not None
+    return calls.call(it, main, [], {}, State(it.base), None, it.module_frame(module))
+
+
+ROW = "class Row:\n    def run(self):\n        return 'FULL'\n\n\ndef run():\n    return 'FULL'\n"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "from pkg.row import Row\n\n\ndef lowered(self):\n    return 'LAST'\n\n\nRow.run = lowered\n",
+        "import pkg.row\n\npkg.row.Row.run = lambda self: 'LAST'\n",
+        "from pkg import row\n\nrow.Row.run = lambda self: 'LAST'\n",
+        "from pkg.row import Row\n\nsetattr(Row, 'run', lambda self: 'LAST')\n",
+    ],
+)
+def test_a_patch_of_another_module_is_seen(patch: str) -> None:
+    program = "import pkg.patch\nfrom pkg.row import Row\n\n\ndef main():\n    return Row().run()\n"
+    assert _main({"program.py": program, "row.py": ROW, "patch.py": patch}) == Known("LAST")
+
+
+def test_a_patch_that_nothing_imports_is_no_part_of_the_run() -> None:
+    program = "from pkg.row import Row\n\n\ndef main():\n    return Row().run()\n"
+    patch = "from pkg.row import Row\n\nRow.run = lambda self: 'LAST'\n"
+    assert _main({"program.py": program, "row.py": ROW, "patch.py": patch}) == Known("FULL")
+
+
+def test_a_patched_function_of_a_module_is_seen() -> None:
+    program = "from pkg import patch, row\n\n\ndef main():\n    return row.run()\n"
+    patch = "from pkg import row\n\nrow.run = lambda: 'LAST'\n"
+    assert _main({"program.py": program, "row.py": ROW, "patch.py": patch}) == Known("LAST")
+
+
+@pytest.mark.parametrize("how", ["importlib.import_module('pkg.row')", "__import__('pkg.row').row"])
+def test_a_module_by_its_name_is_that_module(how: str) -> None:
+    program = f"import importlib\n\n\ndef main():\n    return {how}.run()\n"
+    assert _main({"program.py": program, "row.py": ROW}) == Known("FULL")
