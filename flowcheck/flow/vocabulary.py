@@ -38,6 +38,7 @@ class PhaseWords(_Table):
     idle: tuple[str, ...]
     dispatched: tuple[str, ...]
     speculative_input: str
+    next_input: str
     verify_input_methods: tuple[str, ...]
 
 

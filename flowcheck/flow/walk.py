@@ -288,17 +288,21 @@ class Walk:
                 break
 
     def _dispatch_all(self, inputs: list[ClassV]) -> None:
+        """Extends first: what they leave behind for the next batch says which inputs a later batch may carry."""
+        words = self.words.phase
+        members = [m for m in classes.enum_members(self.it, self.roles.phase) if m.name in words.dispatched]
+        members.sort(key=lambda m: (m.name not in words.extend, m.name in words.idle))
         for scheduler in self.schedulers:
-            for member in classes.enum_members(self.it, self.roles.phase):
-                if member.name not in self.words.phase.dispatched:
+            left: list[ClassV] = []
+            for member in members:
+                if member.name in words.extend:
+                    left += [c for c in self._dispatch(scheduler, member, None) if c not in left]
                     continue
-                candidates: list[ClassV | None] = [None]
-                if member.name not in self.words.phase.extend:
-                    candidates = [*inputs] if inputs else [None]
-                    if member.name in self.words.phase.idle:
-                        candidates = [None, *inputs]
-                for candidate in candidates:
+                carried = [c for c in inputs if c in left] or inputs
+                for candidate in carried or [None]:
                     self._dispatch(scheduler, member, candidate)
+                    if member.name in words.idle:
+                        break
 
     def draft_inputs(self) -> list[ClassV]:
         """The classes of speculative input that a dispatched batch may carry: what the workers' code stores there."""
@@ -326,7 +330,8 @@ class Walk:
             "draft_token" in classes.record_fields(self.it, c) if c.is_record else False
         )
 
-    def _dispatch(self, scheduler: Ref, member: Member, speculative: ClassV | None) -> None:
+    def _dispatch(self, scheduler: Ref, member: Member, speculative: ClassV | None) -> list[ClassV]:
+        """One dispatch; the classes of speculative input that it leaves behind."""
         it, words = self.it, self.words
         self.case = Case(member.name, speculative.name if speculative is not None else "None")
         if self.progress is not None:
@@ -362,6 +367,20 @@ class Walk:
         result.raised = it.handlers[0]
         result.steps = it.steps - start
         self.results.append(result)
+        return self._left_behind(st) if result.returned else []
+
+    def _left_behind(self, st: State) -> list[ClassV]:
+        names_ = (self.words.phase.next_input, self.words.phase.speculative_input)
+        out: list[ClassV] = []
+        for obj in st.changed_objects():
+            if obj.cls is None or self.words.mode.attribute in obj.attrs and obj.kind != "free":
+                continue  # a forward batch carries the input of its own forward
+            for name in names_:
+                for x in alternatives(obj.attrs.get(name, UNBOUND)):
+                    held = st.get(x.oid) if isinstance(x, Ref) else None
+                    if held is not None and held.cls is not None and held.cls not in out:
+                        out.append(held.cls)
+        return out
 
     def _keep(self, st: State) -> None:
         """Modes stored on records that outlive the dispatch: the next one may find them there."""

@@ -176,6 +176,16 @@ class State:
         if oid < self.base.lowest:
             self.base.lowest = oid
 
+    def changed_objects(self) -> list[Obj]:
+        """The newest version of everything above the base."""
+        seen: dict[int, Obj] = {}
+        layer: _Layer | None = self.top
+        while layer is not None:
+            for oid, obj in layer.objects.items():
+                seen.setdefault(oid, obj)
+            layer = layer.parent
+        return list(seen.values())
+
     # -------------------------------------------------------------------------------------------------- forking
     def fork(self) -> State:
         """A state that starts equal to this one; both can be written from now on without touching the other."""
