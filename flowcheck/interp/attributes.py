@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import classes, managers, views
 from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.stores import CONTAINER_NAMES, delete, descriptor, forget, set_, set_past_hook, store
 from flowcheck.interp.values import (
     NONE,
     UNBOUND,
@@ -37,12 +37,11 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter
 
-CONTAINER_NAMES = {
-    "list": frozenset(dir(list)) | frozenset(dir(collections.deque)),
-    "dict": frozenset(dir(dict)) | frozenset(dir(collections.OrderedDict)) | frozenset(dir(collections.Counter)),
-    "set": frozenset(dir(set)),
-    "iterator": frozenset(dir((x for x in ()))),
-}
+__all__ = [
+    "RECORD_METHODS", "bind", "calls_method", "delete", "forget", "get", "get_or", "plain_get", "set_", "set_past_hook",
+    "store",
+]  # fmt: skip
+
 BUILTIN_TYPES = ("dict", "str", "int", "list", "object", "set", "tuple", "bytes", "float", "frozenset", "type", "bool")
 
 
@@ -349,7 +348,7 @@ def bind(it: Interpreter, v: FuncV, self_: Value, cls: ClassV, fr: Frame, st: St
 def _of_object(
     it: Interpreter, b: Ref, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None
 ) -> Value:
-    from flowcheck.interp import names, skeletons
+    from flowcheck.interp import names
 
     obj = st.get(b.oid)
     if obj is None:
@@ -402,8 +401,8 @@ def plain_get(
     cv = classes.class_attr(it, obj.cls, name, st)
     if isinstance(cv, FuncV) and cv.kind == "property":
         return bind(it, cv, b, obj.cls, fr, st, node)
-    if isinstance(cv, Ref) and _descriptor(it, cv, "__set__", st) is not None:
-        getter = _descriptor(it, cv, "__get__", st)
+    if isinstance(cv, Ref) and descriptor(it, cv, "__set__", st) is not None:
+        getter = descriptor(it, cv, "__get__", st)
         if getter is not None:
             from flowcheck.interp import calls
 
@@ -487,7 +486,7 @@ def _beyond_instance(
         if isinstance(cv, FuncV):
             return bind(it, cv, b, obj.cls, fr, st, node)
         if isinstance(cv, Ref):
-            getter = _descriptor(it, cv, "__get__", st)
+            getter = descriptor(it, cv, "__get__", st)
             if getter is not None:
                 return calls.call(it, getter, [b, obj.cls], {}, st, node, fr)
         if isinstance(cv, FieldSpec):
@@ -546,240 +545,6 @@ OF_OBJECT = ("__setattr__", "__delattr__", "__getattribute__")
 RECORD_METHODS = ("_replace", "_asdict", "index", "count")
 
 
-# ------------------------------------------------------------------------------------------------------------- writing
-def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None = None) -> None:
-    """``b.name = v``."""
-    from flowcheck.interp.engine import Dead
-
-    if name in it.config.tracked:
-        v = it.at(v, fr.site(node) if node is not None else None, f".{name} = …")
-    if isinstance(b, Union):
-        refs = [x for x in b.items if isinstance(x, (Ref, ClassV, ModuleV))]
-        if any(isinstance(x, Known) for x in b.items):
-            it.may_throw("AttributeError", st, node, fr)
-        if len(refs) == 1 and all(isinstance(x, Known) for x in b.items if x is not refs[0]):
-            set_(it, refs[0], name, v, fr, st, node)
-            return
-        for x in refs:
-            arm = st.fork()
-            try:
-                set_(it, x, name, v, fr, arm, node)
-            except Dead:
-                continue
-            from flowcheck.interp.heap import merge
-
-            st.become(merge([st.fork(), arm]))
-        for x in b.items:
-            if isinstance(x, Unknown):
-                _unknown_store(it, name, v, fr, st, node)
-        return
-    if isinstance(b, Ref):
-        obj = st.get(b.oid)
-        if obj is None:
-            return
-        if name in ("__dict__", "__class__") and obj.cls is not None:
-            if name == "__class__":
-                _change_class(it, b, v, st)
-            elif not (views.is_view(v) and v.self_ == b):
-                views.replace(it, b, v, fr, st, node)
-            return
-        if obj.cls is not None:
-            hook = classes.class_attr(it, obj.cls, "__setattr__", st)
-            if isinstance(hook, FuncV):
-                from flowcheck.interp import calls
-
-                calls.call(it, BoundV(hook, b), [Known(name), v], {}, st, node, fr)
-                return
-            if _set_property(it, b, obj.cls, name, v, fr, st, node):
-                return
-            if obj.cls.is_record and _frozen(it, obj.cls, name):
-                it.throw("AttributeError", st, node, fr)
-        elif obj.kind in CONTAINER_NAMES:
-            it.throw("AttributeError", st, node, fr)
-        store(it, b, name, v, st)
-    elif isinstance(b, (ClassV, ModuleV)):
-        oid = b.oid if isinstance(b, ClassV) else it.module_oid(b.module)
-        st.write(oid).attrs[name] = v
-    elif isinstance(b, Unknown):
-        _unknown_store(it, name, v, fr, st, node)
-    elif isinstance(b, (Known, TupleV, BoundV)):
-        it.throw("AttributeError", st, node, fr)
-
-
-def _descriptor(it: Interpreter, cv: Ref, name: str, st: State) -> BoundV | None:
-    """A method of the descriptor that a class attribute is, if it has that one."""
-    holder = st.get(cv.oid)
-    method = classes.class_attr(it, holder.cls, name, st) if holder is not None and holder.cls is not None else None
-    return BoundV(method, cv) if isinstance(method, FuncV) else None
-
-
-def _change_class(it: Interpreter, b: Ref, v: Value, st: State) -> None:
-    """``b.__class__ = v``."""
-    obj = st.write(b.oid)
-    if isinstance(v, ClassV) and obj.exact:
-        obj.cls = v
-    forget(it, b, Unknown("of an object that changes its class"), st)
-
-
-def _set_property(
-    it: Interpreter, b: Ref, cls: ClassV, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None
-) -> bool:
-    """Whether ``name`` is a property of the class, or another descriptor that sets; its setter has run then."""
-    cv = classes.class_attr(it, cls, name, st)
-    if isinstance(cv, Ref):
-        setter = _descriptor(it, cv, "__set__", st)
-        if setter is None:
-            return False
-        from flowcheck.interp import calls
-
-        calls.call(it, setter, [b, v], {}, st, node, fr)
-        return True
-    if not isinstance(cv, FuncV) or cv.kind != "property":
-        return False
-    if cv.setter is None:
-        it.throw("AttributeError", st, node, fr)
-    from flowcheck.interp import calls
-
-    assert cv.setter is not None
-    calls.call(it, cv.setter, [b, v], {}, st, node, fr)
-    return True
-
-
-def set_past_hook(
-    it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None
-) -> None:
-    """``object.__setattr__(b, name, v)``: no hook and no frozen class is asked."""
-    if isinstance(b, Union):
-
-        def arm(x: Value) -> Callable[[State], Value]:
-            def thunk(state: State) -> Value:
-                set_past_hook(it, x, name, v, fr, state, node)
-                return NONE
-
-            return thunk
-
-        it.both(st, [(st.fork(), arm(x)) for x in b.items])
-        return
-    cls = st.obj(b.oid).cls if isinstance(b, Ref) and st.get(b.oid) is not None else None
-    if cls is None or not isinstance(b, Ref) or name in ("__dict__", "__class__"):
-        set_(it, b, name, v, fr, st, node)
-        return
-    if name in it.config.tracked:
-        v = it.at(v, fr.site(node) if node is not None else None, f"__setattr__(…, {name!r}, …)")
-    if not _set_property(it, b, cls, name, v, fr, st, node):
-        store(it, b, name, v, st)
-
-
-def forget(it: Interpreter, b: Ref, v: Value, st: State) -> None:
-    """Any attribute of the object may be ``v`` from here on, and it may have any."""
-    obj = st.write(b.oid)
-    for name in list(obj.attrs):
-        if name[0] not in "#@":
-            obj.attrs[name] = join(obj.attrs[name], v)
-    if obj.kind == "object" and obj.cls is not None:  # what the class gives is no longer all that may be found
-        for name in it.config.tracked - obj.attrs.keys():
-            if classes.class_attr(it, obj.cls, name, st) is not None:
-                obj.attrs[name] = join(v, UNBOUND)
-    obj.attrs["#any"] = Known(True)
-
-
-def store(it: Interpreter, b: Ref, name: str, v: Value, st: State) -> None:
-    """Writes an instance attribute, weakly where the address stands for several objects."""
-    target = st.write(b.oid)
-    if it.config.on_store is not None and name in it.config.tracked:
-        it.config.on_store(it, b, name, target.attrs.get(name), v, st)
-    if target.exact:
-        target.attrs[name] = v
-    else:
-        target.attrs[name] = join(target.attrs.get(name, UNBOUND), v)
-
-
-def _frozen(it: Interpreter, c: ClassV, name: str) -> bool:
-    for b in c.mro:
-        flag = b.keywords.get("frozen")
-        if isinstance(flag, Known) and flag.value is True and (b is c or name in classes.record_fields(it, b)):
-            return True
-        if "typing.NamedTuple" in b.external:
-            return name in classes.record_fields(it, b)
-    return False
-
-
-def _unknown_store(it: Interpreter, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None) -> None:
-    """A store on an object that nobody knows may hit any object that has such an attribute."""
-    it.may_raise(st, node, fr)
-    if name not in it.config.tracked:
-        return
-    if node is not None:
-        it.unknown_stores.append((name, fr.site(node)))
-    layer = st.top
-    seen: set[int] = set()
-    hit: list[int] = []
-    while layer is not None:
-        for oid, obj in layer.objects.items():
-            if oid not in seen:
-                seen.add(oid)
-                if obj.cls is not None and obj.kind in ("object", "free", "skeleton") and name in obj.attrs:
-                    hit.append(oid)
-        layer = layer.parent  # type: ignore[assignment]
-    for oid in hit:
-        target = st.write(oid)
-        target.attrs[name] = join(target.attrs[name], v)
-
-
-def delete(it: Interpreter, b: Value, name: str, fr: Frame, st: State, node: ir.Node | None = None) -> None:
-    targets = alternatives(b)
-    if isinstance(b, Union):
-
-        def arm(x: Value) -> Callable[[State], Value]:
-            def thunk(state: State) -> Value:
-                delete(it, x, name, fr, state, node)
-                return NONE
-
-            return thunk
-
-        it.both(st, [(st.fork(), arm(x)) for x in targets])
-        return
-    for x in targets:
-        if isinstance(x, Unknown):
-            it.may_raise(st, node, fr)
-        elif isinstance(x, (Known, TupleV)):
-            it.throw("AttributeError", st, node, fr)
-        elif isinstance(x, (ClassV, ModuleV)):
-            it.may_raise(st, node, fr)
-            holder = st.write(x.oid if isinstance(x, ClassV) else it.module_oid(x.module))
-            if name in holder.attrs:
-                holder.attrs[name] = UNBOUND
-        elif isinstance(x, Ref) and st.get(x.oid) is not None:
-            of = st.obj(x.oid).cls
-            if of is not None:
-                hook = classes.class_attr(it, of, "__delattr__", st)
-                cv = classes.class_attr(it, of, name, st)
-                if isinstance(hook, FuncV):
-                    from flowcheck.interp import calls
-
-                    calls.call(it, BoundV(hook, x), [Known(name)], {}, st, node, fr)
-                    continue
-                deleter: Value | None = _descriptor(it, cv, "__delete__", st) if isinstance(cv, Ref) else None
-                if isinstance(cv, FuncV) and cv.kind == "property" and cv.deleter is not None:
-                    deleter = BoundV(cv.deleter, x)
-                if deleter is not None:
-                    from flowcheck.interp import calls
-
-                    calls.call(it, deleter, [x] if isinstance(cv, Ref) else [], {}, st, node, fr)
-                    continue
-                if (of.is_record and _frozen(it, of, name)) or (isinstance(cv, FuncV) and cv.kind == "property"):
-                    it.throw("AttributeError", st, node, fr)
-            obj = st.write(x.oid)
-            if obj.attrs.get(name) is UNBOUND and obj.kind == "object":
-                it.throw("AttributeError", st, node, fr)
-            if name in obj.attrs and UNBOUND in alternatives(obj.attrs[name]):
-                it.may_throw("AttributeError", st, node, fr)
-            if obj.kind == "object" and name not in obj.attrs and obj.cls is not None and not obj.cls.opaque_base:
-                it.throw("AttributeError", st, node, fr)
-            if len(targets) == 1 and obj.exact:
-                obj.attrs[name] = UNBOUND
-            elif name in obj.attrs:
-                obj.attrs[name] = join(obj.attrs[name], UNBOUND)
 
 
 _ = NONE
