@@ -22,7 +22,7 @@ class MissingRole(Exception):
 
 @dataclass
 class Roles:
-    """The parts. ``metadata`` is None where the tree hands the forward batch itself to the logits processor."""
+    """The parts. ``metadata`` is None where no class can be found that the logits processor acts on."""
 
     mode: ClassV
     phase: ClassV

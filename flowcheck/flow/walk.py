@@ -534,9 +534,7 @@ class Walk:
         """The mode in the metadata that the tree makes from this batch."""
         it, c = self.it, self.roles.metadata
         if c is None:
-            if self.program.unreadable:
-                return Unknown("what the logits processor acts on: a file cannot be parsed")
-            return self._read(batch, self.words.mode.attribute, event)
+            return Unknown(f"no class with a method {self.words.metadata.factory} can be read in the tree")
         scratch = event.state.fork()
         it.quiet += 1
         it.handlers.append([])

@@ -27,6 +27,7 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
+    from flowcheck.interp.trails import Site
     from flowcheck.interp.engine import Frame, Interpreter
 
 ENUM_BASES = {
@@ -512,7 +513,7 @@ def _record_values(
         tracked = name in it.config.tracked
         if name in given:
             v = given[name]
-            out[name] = it.at(v, site, f"{c.name}({name}=…)") if tracked else v
+            out[name] = it.at(v, keyword_site(fr, node, name), f"{c.name}({name}=…)") if tracked else v
         elif open_ and (not has_default or it.may_name(fr, name)):
             out[name] = Unknown(f"{c.name}({name}=…) from an unknown mapping")
         elif not has_default:
@@ -537,6 +538,15 @@ def _record_values(
                 v = it.at(v, site, f"{c.name}(…) without {name}")
             out[name] = v
     return out
+
+
+def keyword_site(fr: Frame, node: ir.Node | None, name: str) -> Site | None:
+    """Where a call passes a keyword: the argument itself, so that a report points at its line."""
+    if isinstance(node, ir.Call):
+        for a in node.args:
+            if a.keyword == name:
+                return fr.site(a)
+    return fr.site(node) if node is not None else None
 
 
 def _field_site(home: ClassV, name: str):  # type: ignore[no-untyped-def]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from flowcheck.interp.bodies import always_reaches, body_of, keeps_environment, local_names
 from flowcheck.interp.generators import Lazy, Rest, consume, drain, first, lazily, may_matter, resume
-
 from flowcheck.interp.heap import BaseState, Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -212,9 +211,10 @@ def run(
 
     env = bind(it, f, args, keywords, st, open_, node, fr)
     if it.config.tracked and node is not None:
-        site = fr.site(node)
+        from flowcheck.interp.classes import keyword_site
+
         for name in env.keys() & it.config.tracked:
-            env[name] = it.at(env[name], site, f"passed to {f.qualname}({name}=…)")
+            env[name] = it.at(env[name], keyword_site(fr, node, name), f"passed to {f.qualname}({name}=…)")
     if isinstance(f.node, ir.FunctionDef) and f.node.is_generator and hook is None:
         if f.is_context:
             return GeneratorV(f, tuple(args), dict(keywords))

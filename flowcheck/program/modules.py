@@ -103,6 +103,8 @@ class Module:
                     root = _root(target)
                     if root is not None:  # D[k] = v belongs to what D means; C.x = v too
                         self._bind(root, top)
+                    if isinstance(target, ir.Attribute) and root is not None and root[:1].isupper():
+                        self.ordered = True  # a class is changed: what is read of it before and after differs
         elif isinstance(s, ir.Delete):
             for target in s.targets:
                 for name in target_names(target):
