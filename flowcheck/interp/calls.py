@@ -240,7 +240,9 @@ def call_function(
         it.wanted = None
     in_base = it.in_base > 0 or isinstance(st, BaseState)
     relevant = it.config.relevant
-    matters = isinstance(st, BaseState) or hook is not None or relevant is None or relevant(f)
+    # What the top level of a module calls is part of what the module is: nothing there is left out.
+    importing = isinstance(st, BaseState) or (in_base and not it.lazy_depth)
+    matters = importing or hook is not None or relevant is None or relevant(f)
     if not matters and it.config.dynamic(f):
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
     if not matters and node is not None and node is it.effect_statement:
