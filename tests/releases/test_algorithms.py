@@ -12,38 +12,42 @@ from tests.releases.test_releases import PHASES, expected_rows, is_proved, mispl
 pytestmark = [pytest.mark.release, pytest.mark.long]
 
 
-class TestDraftsThatTakeTheStates:
-    @pytest.fixture(scope="class", params=list(CONSUMING), ids="-".join)
-    def case(self, request: pytest.FixtureRequest) -> tuple[Release, Scan]:
-        algorithm, version = request.param
-        return CONSUMING[algorithm, version], scan_release(version, algorithm)
-
-    def test_every_worker_is_listed(self, case: tuple[Release, Scan]) -> None:
-        release, scan = case
-        assert set(scan.facts.workers) == release.names
-
-    def test_every_question_is_asked(self, case: tuple[Release, Scan]) -> None:
-        release, scan = case
-        assert {(row.worker, row.phase, row.path) for row in scan.rows} >= set(expected_rows(release))
-
-    def test_everything_is_proved(self, case: tuple[Release, Scan]) -> None:
-        _, scan = case
-        assert scan.rows
-        assert [row for row in scan.rows if not is_proved(row)] == []
-        assert scan.findings == (), scan.said()
-        assert (scan.violated, scan.unproved) == (0, 0)
-
-    def test_each_mode_is_set_at_the_line_that_the_tree_says(self, case: tuple[Release, Scan]) -> None:
-        release, scan = case
-        assert misplaced(release, scan) == []
-
-    def test_draft_and_idle_forwards_have_no_rows(self, case: tuple[Release, Scan]) -> None:
-        _, scan = case
-        assert {row.phase for row in scan.rows} == set(PHASES)
-        assert {flow.phase for flow in scan.quiet if flow.consumed} <= {Phase.IDLE, Phase.OTHER}
+@pytest.fixture(scope="module", params=list(CONSUMING), ids=map("-".join, CONSUMING))
+def case(request: pytest.FixtureRequest) -> tuple[Release, Scan]:
+    algorithm, version = request.param
+    return CONSUMING[algorithm, version], scan_release(version, algorithm)
 
 
-@pytest.mark.parametrize(("algorithm", "version"), list(WITHOUT_STATES), ids="-".join)
+def test_every_worker_is_listed(case: tuple[Release, Scan]) -> None:
+    release, scan = case
+    assert set(scan.facts.workers) == release.names
+
+
+def test_every_question_is_asked(case: tuple[Release, Scan]) -> None:
+    release, scan = case
+    assert {(row.worker, row.phase, row.path) for row in scan.rows} >= set(expected_rows(release))
+
+
+def test_everything_is_proved(case: tuple[Release, Scan]) -> None:
+    _, scan = case
+    assert scan.rows
+    assert [row for row in scan.rows if not is_proved(row)] == []
+    assert scan.findings == (), scan.said()
+    assert (scan.violated, scan.unproved) == (0, 0)
+
+
+def test_each_mode_is_set_at_the_line_that_the_tree_says(case: tuple[Release, Scan]) -> None:
+    release, scan = case
+    assert misplaced(release, scan) == []
+
+
+def test_draft_and_idle_forwards_have_no_rows(case: tuple[Release, Scan]) -> None:
+    _, scan = case
+    assert {row.phase for row in scan.rows} == set(PHASES)
+    assert {flow.phase for flow in scan.quiet if flow.consumed} <= {Phase.IDLE, Phase.OTHER}
+
+
+@pytest.mark.parametrize(("algorithm", "version"), list(WITHOUT_STATES), ids=map("-".join, WITHOUT_STATES))
 def test_a_draft_that_takes_no_states_raises_nothing(algorithm: str, version: str) -> None:
     scan = scan_release(version, algorithm)
     assert scan.facts.workers == (WITHOUT_STATES[algorithm, version],)
