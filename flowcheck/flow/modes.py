@@ -119,8 +119,12 @@ def modes_of(v: Value, reading: Reading, read: bool) -> tuple[Mode, ...]:
 
 
 def phases_of(v: Value, words: Vocabulary) -> list[Phase]:
+    """The phases of a forward: one that is not known may be any of those whose states are asked for."""
     out: list[Phase] = []
     for x in alternatives(v):
+        if isinstance(x, Unknown):
+            out += [p for p in (Phase.EXTEND, Phase.VERIFY) if p not in out]
+            continue
         name = x.name if isinstance(x, Member) else ""
         if name in words.phase.verify:
             phase = Phase.VERIFY
@@ -159,7 +163,9 @@ def flows_of(walk: Walk, condition: str, assumptions: tuple[str, ...]) -> list[F
         reached = modes_of(f.reached, reading, read=True)
         if drafts != {False} and None in drafts:
             reached = (*reached, Mode("unknown", (), "whether this is the target's forward"))
-        for phase in phases_of(f.phase, words):
+        # A batch without requests is padded to the phase of the other ranks; nobody takes the states of its rows.
+        idle = f.case.mode in words.phase.idle
+        for phase in [Phase.IDLE] if idle else phases_of(f.phase, words):
             flow = Flow(
                 phase=phase,
                 path=path_of(f, phase, words),

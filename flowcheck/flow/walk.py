@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowcheck.flow.relevance import Relevance
-from flowcheck.flow.roles import Roles, annotated_class, find_roles
+from flowcheck.flow.roles import Roles, find_roles
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import attributes, calls, classes, names, operators
@@ -446,23 +446,22 @@ class Walk:
             self._note("replay", event, self._owner(runner, event), batch, asked, union_of(low), runner, refused=True)
 
     def _refuses(self, f: FuncV, runner: Ref, batch: Value, low: list[Value], st: State, frame: Frame) -> bool:
-        """Whether the runner, had it recorded one of these modes, would never admit this batch."""
-        it = self.it
-        for mode in low:
-            scratch = st.fork()
-            scratch.write(runner.oid).attrs[self.words.mode.attribute] = mode
-            it.quiet += 1
-            it.handlers.append([])
+        """Whether it is for their mode that the runner never admits this batch: it would, had it recorded what is asked."""
+        asked = self._read(batch, self.words.mode.attribute, CallEvent(f, f.name, [], {}, st, f.node, frame))
+        return all(self._admits(f, runner, batch, mode, st, frame) is False for mode in low) and any(
+            self._admits(f, runner, batch, mode, st, frame) is not False for mode in alternatives(asked)
+        )
+
+    def _admits(self, f: FuncV, runner: Ref, batch: Value, mode: Value, st: State, frame: Frame) -> bool | None:
+        """Whether the runner admits the batch when it has recorded ``mode``."""
+        scratch = st.fork()
+        scratch.write(runner.oid).attrs[self.words.mode.attribute] = mode
+        with self.it.aside():
             try:
-                answer = calls.call(it, f, [runner, batch], {}, scratch, None, frame)
-                if operators.truth(it, answer, scratch, frame) is not False:
-                    return False
+                answer = calls.call(self.it, f, [runner, batch], {}, scratch, None, frame)
+                return operators.truth(self.it, answer, scratch, frame)
             except Dead:
-                return False
-            finally:
-                it.handlers.pop()
-                it.quiet -= 1
-        return True
+                return None
 
     def _carries_mode(self, v: Value, st: State) -> Ref | None:
         for x in alternatives(v):
@@ -536,17 +535,13 @@ class Walk:
         if c is None:
             return Unknown(f"no class with a method {self.words.metadata.factory} can be read in the tree")
         scratch = event.state.fork()
-        it.quiet += 1
-        it.handlers.append([])
-        try:
-            maker = attributes.get(it, c, self.words.metadata.factory, event.frame, scratch)
-            made = calls.call(it, maker, [batch], {}, scratch, event.node, event.frame)
-            return attributes.get(it, made, self.words.mode.attribute, event.frame, scratch)
-        except Dead:
-            return Unknown("the logits processor's metadata cannot be made from this batch")
-        finally:
-            it.handlers.pop()
-            it.quiet -= 1
+        with it.aside():
+            try:
+                maker = attributes.get(it, c, self.words.metadata.factory, event.frame, scratch)
+                made = calls.call(it, maker, [batch], {}, scratch, event.node, event.frame)
+                return attributes.get(it, made, self.words.mode.attribute, event.frame, scratch)
+            except Dead:
+                return Unknown("the logits processor's metadata cannot be made from this batch")
 
     def _replay(self, event: CallEvent) -> Value | None:
         st = event.state
@@ -633,5 +628,3 @@ class Walk:
             )  # fmt: skip
         )
 
-
-_ = annotated_class

@@ -382,7 +382,14 @@ def _of_object(
 
 
 def plain_get(
-    it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None = None
+    it: Interpreter,
+    b: Ref,
+    obj: Obj,
+    name: str,
+    fr: Frame,
+    st: State,
+    node: ir.Node | None,
+    default: Value | None = None,
 ) -> Value:
     """``object.__getattribute__(b, name)`` of an instance of a class of the tree."""
     from flowcheck.interp import names, skeletons
@@ -543,8 +550,6 @@ def calls_method(it: Interpreter, b: Value | None, name: str, fr: Frame, st: Sta
 
 OF_OBJECT = ("__setattr__", "__delattr__", "__getattribute__")
 RECORD_METHODS = ("_replace", "_asdict", "index", "count")
-
-
 
 
 _ = NONE

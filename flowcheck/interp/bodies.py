@@ -11,12 +11,11 @@ from flowcheck.program.modules import target_names
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-
     from flowcheck.interp.engine import Interpreter
 
 
-
 def body_of(it: Interpreter, f: FuncV) -> tuple[ir.Stmt, ...]:
+    """The statements of a function, parsed when they are first wanted."""
     node = f.node
     assert isinstance(node, ir.FunctionDef)
     if node.body is not None:
@@ -154,7 +153,22 @@ def keeps_environment(it: Interpreter, f: FuncV) -> bool:
 
 
 CONSUMERS = frozenset(
-    {"all", "any", "sum", "list", "tuple", "set", "frozenset", "dict", "max", "min", "sorted", "join", "extend", "update"}
+    {
+        "all",
+        "any",
+        "sum",
+        "list",
+        "tuple",
+        "set",
+        "frozenset",
+        "dict",
+        "max",
+        "min",
+        "sorted",
+        "join",
+        "extend",
+        "update",
+    }
 )
 
 
@@ -179,6 +193,7 @@ def _holds_function(node: object) -> bool:
 
 
 def holds(node: object, kind: type) -> bool:
+    """Whether a node of that kind lies in ``node``."""
     if isinstance(node, kind):
         return True
     if isinstance(node, ir.Node):

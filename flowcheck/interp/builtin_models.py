@@ -51,13 +51,14 @@ if TYPE_CHECKING:
 __all__ = ["MODELS", "call", "is_instance", "method"]
 
 EXCEPTIONS = frozenset(
-    n for n in dir(builtins) if isinstance(getattr(builtins, n), type) and issubclass(getattr(builtins, n), BaseException)
+    n
+    for n in dir(builtins)
+    if isinstance(getattr(builtins, n), type) and issubclass(getattr(builtins, n), BaseException)
 )
 
 
-def call(
-    it: Interpreter, f: BuiltinV, args: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
-) -> Value:
+def call(it: Interpreter, f: BuiltinV, args: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """Call a builtin, or a method of one."""
     name = f.name
     if name.startswith("m."):
         assert f.self_ is not None
@@ -73,7 +74,7 @@ def call(
         return NONE
     if name.startswith("view."):
         assert views.is_view(f.self_)  # type: ignore[arg-type]
-        return views.method(it, f.self_, name[5:], args, kw, st, node, fr)  # type: ignore[arg-type]
+        return views.method(it, f.self_, name[5:], args, kw, st, node, fr)
     if name.startswith("leaf."):
         from flowcheck.interp import calls
 
@@ -152,7 +153,7 @@ def _type_method(
         keys = [it.key(x) for x in items] if items is not None else [None]
         if items is None or None in keys:
             return it.new_dict(st, None)
-        return it.new_dict(st, {k: (x, value) for k, x in zip(keys, items)})
+        return it.new_dict(st, {k: (x, value) for k, x in zip(keys, items, strict=True)})
     if kind == "type" and name == "__new__" and args and it.making and it.making[-1].metaclass is args[0]:
         return it.making[-1]
     if args and isinstance(args[0], Ref):
@@ -167,9 +168,7 @@ def _type_method(
 def _len(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     if len(a) != 1:
         it.throw("TypeError", st, node, fr)
-    return operators.each(
-        it, [(v,) for v in alternatives(a[0])], st, lambda v, state: _length(it, v, state, node, fr)
-    )
+    return operators.each(it, [(v,) for v in alternatives(a[0])], st, lambda v, state: _length(it, v, state, node, fr))
 
 
 def _length(it: Interpreter, v: Value, st: State, node: ir.Node | None, fr: Frame) -> Value:
@@ -284,7 +283,9 @@ def _set_by_name(
             for tracked in it.config.tracked & obj.attrs.keys():
                 if it.may_name(fr, tracked):
                     chosen = Unknown("an attribute is set by a name chosen at run time")
-                    obj.attrs[tracked] = join(obj.attrs[tracked], it.at(chosen, fr.site(node) if node else None, "setattr"))
+                    obj.attrs[tracked] = join(
+                        obj.attrs[tracked], it.at(chosen, fr.site(node) if node else None, "setattr")
+                    )
 
 
 def _delattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
@@ -307,11 +308,11 @@ def _convert(kind: type) -> Model:
     def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
         if not a:
             return Known(kind())
-        return operators.each(it, [(v,) for v in alternatives(a[0])], st, lambda v, state: one(it, v, a, kw, state, node, fr))
+        return operators.each(
+            it, [(v,) for v in alternatives(a[0])], st, lambda v, state: one(it, v, a, kw, state, node, fr)
+        )
 
-    def one(
-        it: Interpreter, v: Value, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
-    ) -> Value:
+    def one(it: Interpreter, v: Value, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
         p = operators.plain(v)
         cls = st.obj(v.oid).cls if isinstance(v, Ref) and st.get(v.oid) else v.cls if isinstance(v, Member) else None
         dunder = {int: "__int__", float: "__float__", str: "__str__"}.get(kind)
@@ -326,9 +327,12 @@ def _convert(kind: type) -> Model:
                 return Known(kind(p.value))
             except (TypeError, ValueError, OverflowError) as error:
                 it.throw(type(error).__name__, st, node, fr)
-        if kind is str and isinstance(v, Member) and v.cls.enum_kind == "StrEnum" and "enum.StrEnum" in {
-            e for b in v.cls.mro for e in b.external
-        }:
+        if (
+            kind is str
+            and isinstance(v, Member)
+            and v.cls.enum_kind == "StrEnum"
+            and "enum.StrEnum" in {e for b in v.cls.mro for e in b.external}
+        ):
             return p
         if kind is not str or not isinstance(v, (Known, Member)):
             it.may_raise(st, node, fr)
@@ -420,20 +424,57 @@ def _item_getter(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Nod
 
 
 MODELS: dict[str, Model] = {
-    "operator.methodcaller": _method_caller, "operator.attrgetter": _attr_getter, "operator.itemgetter": _item_getter,
-    "len": _len, "isinstance": type_models.isinstance_, "issubclass": type_models.issubclass_, "getattr": _getattr, "hasattr": _hasattr,
-    "setattr": _setattr, "delattr": _delattr, "max": iteration_models.extreme_(max), "min": iteration_models.extreme_(min), "bool": _bool,
-    "any": iteration_models.any_all_(True), "all": iteration_models.any_all_(False), "int": _convert(int), "float": _convert(float),
-    "str": _convert(str), "range": iteration_models.range_, "list": iteration_models.sequence_("list"), "tuple": iteration_models.sequence_("tuple"),
-    "set": iteration_models.sequence_("set"), "frozenset": iteration_models.sequence_("set"), "dict": iteration_models.dict_, "enumerate": iteration_models.enumerate_, "zip": iteration_models.zip_,
-    "map": iteration_models.map_, "filter": iteration_models.filter_, "sorted": iteration_models.sorted_, "reversed": iteration_models.reversed_, "sum": iteration_models.sum_, "type": type_models.type_,
-    "callable": type_models.callable_, "iter": iteration_models.iter_, "next": iteration_models.next_, "super": type_models.super_, "vars": _vars, "globals": _globals,
-    "exec": _text_of("exec"), "eval": _text_of("eval"), "__import__": _import, "print": _print,
-    "repr": _text("repr"), "hash": _text("hash"), "id": _text("id"), "format": _text("format"), "abs": _abs,
-    "round": _round, "divmod": _divmod, "object": _object, "property": type_models.property_, "staticmethod": type_models.rebound_("static"),
+    "operator.methodcaller": _method_caller,
+    "operator.attrgetter": _attr_getter,
+    "operator.itemgetter": _item_getter,
+    "len": _len,
+    "isinstance": type_models.isinstance_,
+    "issubclass": type_models.issubclass_,
+    "getattr": _getattr,
+    "hasattr": _hasattr,
+    "setattr": _setattr,
+    "delattr": _delattr,
+    "max": iteration_models.extreme_(max),
+    "min": iteration_models.extreme_(min),
+    "bool": _bool,
+    "any": iteration_models.any_all_(True),
+    "all": iteration_models.any_all_(False),
+    "int": _convert(int),
+    "float": _convert(float),
+    "str": _convert(str),
+    "range": iteration_models.range_,
+    "list": iteration_models.sequence_("list"),
+    "tuple": iteration_models.sequence_("tuple"),
+    "set": iteration_models.sequence_("set"),
+    "frozenset": iteration_models.sequence_("set"),
+    "dict": iteration_models.dict_,
+    "enumerate": iteration_models.enumerate_,
+    "zip": iteration_models.zip_,
+    "map": iteration_models.map_,
+    "filter": iteration_models.filter_,
+    "sorted": iteration_models.sorted_,
+    "reversed": iteration_models.reversed_,
+    "sum": iteration_models.sum_,
+    "type": type_models.type_,
+    "callable": type_models.callable_,
+    "iter": iteration_models.iter_,
+    "next": iteration_models.next_,
+    "super": type_models.super_,
+    "vars": _vars,
+    "globals": _globals,
+    "exec": _text_of("exec"),
+    "eval": _text_of("eval"),
+    "__import__": _import,
+    "print": _print,
+    "repr": _text("repr"),
+    "hash": _text("hash"),
+    "id": _text("id"),
+    "format": _text("format"),
+    "abs": _abs,
+    "round": _round,
+    "divmod": _divmod,
+    "object": _object,
+    "property": type_models.property_,
+    "staticmethod": type_models.rebound_("static"),
     "classmethod": type_models.rebound_("class"),
-}  # fmt: skip
-
-
-
-
+}

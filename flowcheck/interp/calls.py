@@ -209,9 +209,26 @@ def _call_union(
         return call(it, targets[0], args, keywords, st, node, fr, open_, hook)
 
     def arm(x: Value) -> Callable[[State], Value]:
-        return lambda s: call(it, x, list(args), dict(keywords), s, node, fr, open_, hook)
+        def run(s: State) -> Value:
+            v = call(it, x, list(args), dict(keywords), s, node, fr, open_, hook)
+            if node is not None and not it.quiet and isinstance(x, BoundV):
+                _note_answer(it, node, fr, x.self_, _plain_truth(v))
+            return v
+
+        return run
 
     return it.both(st, [(st.fork(), arm(x)) for x in targets])
+
+
+def _plain_truth(v: Value) -> bool | None:
+    truths = {bool(x.value) if isinstance(x, Known) else None for x in alternatives(v)}
+    return truths.pop() if len(truths) == 1 else None
+
+
+def _note_answer(it: Interpreter, node: ir.Node, fr: Frame, receiver: Value, truth: bool | None) -> None:
+    """What a call said for one object that its receiver may be; what it says differently in one activation is unknown."""
+    said = it.answers.setdefault((id(node), fr.env), {})
+    said[receiver] = truth if said.get(receiver, truth) == truth else None
 
 
 def call_function(

@@ -265,8 +265,8 @@ def equal(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.Node 
                 return _equal_records(it, oa, ob, fr, st, e)
             return None if oa.cls.opaque_base or ob.cls.opaque_base else False
         return None
-    if isinstance(a, (Known, TupleV, Member)) and isinstance(b, Ref) or isinstance(b, (Known, TupleV, Member)) and (
-        isinstance(a, Ref)
+    if (isinstance(a, (Known, TupleV, Member)) and isinstance(b, Ref)) or (
+        isinstance(b, (Known, TupleV, Member)) and (isinstance(a, Ref))
     ):
         ref = a if isinstance(a, Ref) else b
         assert isinstance(ref, Ref)
@@ -290,9 +290,7 @@ def equal(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.Node 
     return False if isinstance(a, (Known, TupleV, Member)) and isinstance(b, (Known, TupleV, Member)) else None
 
 
-def _equal_containers(
-    it: Interpreter, oa: Obj, ob: Obj, fr: Frame, st: State, e: ir.Node | None
-) -> bool | None:
+def _equal_containers(it: Interpreter, oa: Obj, ob: Obj, fr: Frame, st: State, e: ir.Node | None) -> bool | None:
     if oa is ob:
         return True if oa.exact and oa.items is not None and all(_reflexive(v) for v in _values(oa)) else None
     if oa.items is None or ob.items is None:
@@ -318,7 +316,7 @@ def _values(obj: Obj) -> list[Value]:
 
 
 def _reflexive(v: Value) -> bool:
-    return isinstance(v, Known) and not (isinstance(v.value, float) and v.value != v.value) or isinstance(v, Member)
+    return (isinstance(v, Known) and not (isinstance(v.value, float) and v.value != v.value)) or isinstance(v, Member)
 
 
 def _equal_records(it: Interpreter, oa: Obj, ob: Obj, fr: Frame, st: State, e: ir.Node | None) -> bool | None:

@@ -34,6 +34,7 @@ PURE_METHODS = frozenset(
 def method(
     it: Interpreter, x: Value, name: str, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
 ) -> Value:
+    """Call a method of a builtin object."""
     if isinstance(x, Known):
         return _scalar_method(it, x, name, a, kw, st, node, fr)
     if isinstance(x, TupleV):
@@ -94,7 +95,11 @@ def _scalar_method(
                 exact = False
         else:
             exact = False
-    if exact and (not isinstance(x.value, str) or name in PURE_METHODS) and isinstance(x.value, (str, int, float, bytes)):
+    if (
+        exact
+        and (not isinstance(x.value, str) or name in PURE_METHODS)
+        and isinstance(x.value, (str, int, float, bytes))
+    ):
         try:
             result = getattr(x.value, name)(*args)
         except Exception as error:
@@ -175,9 +180,8 @@ def _dict_method(
     return w.elements if w.elements is not None else Unknown(f"dict.{name}(…)")
 
 
-def dict_update(
-    it: Interpreter, x: Ref, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
-) -> None:
+def dict_update(it: Interpreter, x: Ref, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> None:
+    """``x.update(…)`` of a dict."""
     w = st.write(x.oid)
     for source in a[:1]:
         if views.is_view(source):
@@ -236,7 +240,9 @@ def _list_method(
             return operators.binary(it, op, x, a[0], fr, st, node)
         if op:
             ref = it.new_list(st, None, None, "set")
-            st.write(ref.oid).elements = union_of([operators.element(it, x, st), *(operators.element(it, y, st) for y in a)])
+            st.write(ref.oid).elements = union_of(
+                [operators.element(it, x, st), *(operators.element(it, y, st) for y in a)]
+            )
             return ref
         return Unknown(f"set.{name}(…)")
     w = st.write(x.oid)

@@ -206,6 +206,7 @@ class Interpreter:
         self.hooked_reads = False
         self.budgets: list[int] = []
         self.effect_statement: ir.Node | None = None
+        self.answers: dict[tuple[int, int], dict[Value, bool | None]] = {}
         self.loop_sites: list[dict[Hashable, int]] = []
         self.slices: dict[int, Frame] = {}
         self.counts: dict[str, int] = {}
@@ -460,6 +461,21 @@ class Interpreter:
     def may_name(self, frame: Frame, name: str) -> bool:
         """Whether code on the call stack can choose ``name`` at run time: a computed name has to be spelled somewhere."""
         return any(fr.module.spells(name) for fr in frame.chain())
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """A question beside the run: unobserved, its raises dropped, and not charged to whoever runs."""
+        budgets, self.budgets = self.budgets, []
+        start = self.steps
+        self.quiet += 1
+        self.handlers.append([])
+        try:
+            yield
+        finally:
+            self.handlers.pop()
+            self.quiet -= 1
+            spent = self.steps - start
+            self.budgets = [b + spent for b in budgets]
 
     @contextmanager
     def outside(self) -> Iterator[None]:

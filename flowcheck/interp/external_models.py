@@ -50,6 +50,7 @@ def call(
     fr: Frame,
     open_: bool,
 ) -> Value:
+    """Call something outside the tree."""
     from flowcheck.interp import calls
 
     fixed = it.config.externals.get(f.name + "()")
@@ -156,9 +157,7 @@ def _copies_itself(it: Interpreter, c: ClassV, how: str, st: State) -> bool:
     return any(classes.class_attr(it, c, name, st) is not None for name in hooks)
 
 
-def _open_replace(
-    it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
-) -> Value | None:
+def _open_replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
     """``replace(x, **mapping)`` with a mapping whose keys are not known: any field that can be named may change."""
     result = _replace(it, a, kw, st, node, fr)
     for x in alternatives(result) if result is not None else ():
@@ -175,6 +174,7 @@ def _deepcopy(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node |
 
 
 def deep_copy(it: Interpreter, v: Value, st: State, seen: dict[int, Ref]) -> Value:
+    """``copy.deepcopy``; ``seen`` holds what is copied already."""
     if isinstance(v, TupleV):
         return TupleV([deep_copy(it, x, st, seen) for x in v.items])
     if isinstance(v, Ref):

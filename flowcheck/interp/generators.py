@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter
 
 
-
 class Lazy:
     """What an iterator that has not started will do: a generator's call, or a generator expression in its frame."""
 
@@ -251,9 +250,7 @@ def drain(it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None)
     return None
 
 
-def first(
-    it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None, default: Value | None
-) -> Value:
+def first(it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None, default: Value | None) -> Value:
     """``next`` of a generator that has not started."""
     from flowcheck.interp.engine import Dead
 

@@ -36,6 +36,7 @@ MOST_RAISED = 8
 
 
 def raise_(it: Interpreter, s: ir.Raise, fr: Frame, st: State) -> None:
+    """``raise``: each exception that it may be is on its way from here."""
     from flowcheck.interp.engine import Dead
 
     if s.exc is None:
@@ -149,6 +150,7 @@ def _builtin_subclass(name: str, of: str) -> bool | None:
 
 
 def try_(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
+    """``try``: what is raised goes to the handlers, and everything passes through ``finally``."""
     it.handlers.append([])
     if s.handlers or s.final:
         it.in_try += 1
@@ -242,6 +244,7 @@ def exception_of(r: Raised, st: State) -> Value:
 
 
 def merge_normal(done: list[Outcome]) -> list[Outcome]:
+    """The outcomes with those that fall through as one."""
     normal = [o[1] for o in done if o[0] == "n"]
     if len(normal) < 2:
         return done
@@ -272,6 +275,7 @@ def _finally(
 
 
 def with_(it: Interpreter, s: ir.With, fr: Frame, st: State) -> list[Outcome]:
+    """``with``: one item after the other."""
     return _with_item(it, s, 0, fr, st)
 
 

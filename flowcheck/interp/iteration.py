@@ -86,9 +86,7 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
                 from flowcheck.interp import statements
 
                 asked = BoundV(method, v)
-                statements.stabilise(
-                    it, st, lambda s: void(calls.call(it, asked, [Unknown("an index")], {}, s, e, fr))
-                )
+                statements.stabilise(it, st, lambda s: void(calls.call(it, asked, [Unknown("an index")], {}, s, e, fr)))
         return record
     if isinstance(v, ClassV):
         if v.enum_kind:
@@ -148,9 +146,12 @@ def void(v: Value) -> None:
 def record_items(it: Interpreter, obj: Obj) -> list[Value] | None:
     """The fields of a NamedTuple, which is a tuple too."""
     cls = obj.cls
-    if cls is None or obj.kind != "object" or not cls.is_record or "typing.NamedTuple" not in {
-        e for b in cls.mro for e in b.external
-    }:
+    if (
+        cls is None
+        or obj.kind != "object"
+        or not cls.is_record
+        or "typing.NamedTuple" not in {e for b in cls.mro for e in b.external}
+    ):
         return None
     from flowcheck.interp.classes import record_fields
 
@@ -158,9 +159,7 @@ def record_items(it: Interpreter, obj: Obj) -> list[Value] | None:
     return None if any(UNBOUND in alternatives(v) for v in values) else values
 
 
-def next_of(
-    it: Interpreter, v: Ref, fr: Frame, st: State, e: ir.Node | None
-) -> tuple[Value | None, State | None]:
+def next_of(it: Interpreter, v: Ref, fr: Frame, st: State, e: ir.Node | None) -> tuple[Value | None, State | None]:
     """``v.__next__()``: the value, in ``st``, and the state in which there is none; either may be missing."""
     from flowcheck.interp import calls
     from flowcheck.interp.classes import class_attr

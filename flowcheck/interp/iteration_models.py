@@ -32,13 +32,15 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter
 
 
-
 def number(v: Value) -> Any:
+    """The number that a value certainly is; None for anything else."""
     p = operators.plain(v)
     return p.value if isinstance(p, Known) and not isinstance(p.value, (type(None), str, bytes)) else None
 
 
 def extreme_(pick: Callable[..., Any]) -> Model:
+    """``max`` or ``min``."""
+
     def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
         from flowcheck.interp.engine import Dead
 
@@ -122,10 +124,14 @@ def _better(
             if mine is not None and None not in values and mine == pick(values):
                 return known
     it.may_raise(st, node, fr)
-    return union_of([Unknown(f"{pick.__name__} with an unknown value"), *(v for v in (p, q) if not isinstance(v, Unknown))])
+    return union_of(
+        [Unknown(f"{pick.__name__} with an unknown value"), *(v for v in (p, q) if not isinstance(v, Unknown))]
+    )
 
 
 def any_all_(want: bool) -> Model:
+    """``any`` or ``all``."""
+
     def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
         name = "any" if want else "all"
         obj = st.get(a[0].oid) if isinstance(a[0], Ref) else None
@@ -172,6 +178,7 @@ def any_all_(want: bool) -> Model:
 
 
 def range_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``range``, called."""
     numbers = [operators.plain(x) for x in a]
     if all(isinstance(x, Known) and isinstance(x.value, int) for x in numbers):
         try:
@@ -187,6 +194,8 @@ def range_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | No
 
 
 def sequence_(kind: str) -> Model:
+    """``list``, ``tuple`` or ``set``."""
+
     def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
         items = operators.iterate(it, a[0], fr, st, node) if a else []
         if kind == "tuple":
@@ -204,6 +213,7 @@ def sequence_(kind: str) -> Model:
 
 
 def dict_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``dict``, called."""
     site = fr.site(node) if node is not None else None
     ref = it.new_dict(st, {}, site)
     if a or kw:
@@ -214,6 +224,7 @@ def dict_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
 
 
 def enumerate_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``enumerate``, called."""
     if len(a) == 1 and not kw and operators.is_lazy(a[0], st):
         return functions.lazily(st, functions.Lazy(None, source=a[0], frame=fr, how="enumerate"))
     items = operators.iterate(it, a[0], fr, st, node)
@@ -231,6 +242,7 @@ def _row(it: Interpreter, x: Value, st: State, node: ir.Node | None, fr: Frame) 
 
 
 def zip_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``zip``, called."""
     lazy = [i for i, x in enumerate(a) if operators.is_lazy(x, st)]
     if len(lazy) == 1:
         known = [NONE if i in lazy else _row(it, x, st, node, fr) for i, x in enumerate(a)]
@@ -246,6 +258,7 @@ def zip_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None
 
 
 def map_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``map``, called."""
     if len(a) == 2:
         return functions.lazily(st, functions.Lazy(None, (a[0],), source=a[1], frame=fr, how="map"))
     from flowcheck.interp import calls
@@ -254,17 +267,22 @@ def map_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None
     if any(r is None for r in rows) or not rows:
         return calls.unknown_call(it, Unknown("map"), a, kw, st, node, fr, "map")
     return it.new_list(
-        st, [calls.call(it, a[0], list(t), {}, st, node, fr) for t in zip(*rows)], None, "iterator"  # type: ignore[arg-type]
+        st,
+        [calls.call(it, a[0], list(t), {}, st, node, fr) for t in zip(*rows)],
+        None,
+        "iterator",  # type: ignore[arg-type]
     )
 
 
 def filter_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``filter``, called."""
     if len(a) != 2:
         it.throw("TypeError", st, node, fr)
     return functions.lazily(st, functions.Lazy(None, (a[0],), source=a[1], frame=fr, how="filter"))
 
 
 def sorted_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``sorted``, called."""
     items = operators.iterate(it, a[0], fr, st, node)
     order = ordered(it, items, kw, st, node, fr) if items is not None else None
     if items is not None and order is not None:
@@ -273,11 +291,14 @@ def sorted_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | N
     if items is None:
         key_each(it, a[0], kw, st, node, fr)
     ref = it.new_list(st, None)
-    st.write(ref.oid).elements = operators.element(it, a[0], st) if items is None else union_of(items) if items else None
+    st.write(ref.oid).elements = (
+        operators.element(it, a[0], st) if items is None else union_of(items) if items else None
+    )
     return ref
 
 
 def reversed_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``reversed``, called."""
     items = operators.iterate(it, a[0], fr, st, node)
     ref = it.new_list(st, None if items is None else items[::-1], None, "iterator")
     if items is None:
@@ -286,6 +307,7 @@ def reversed_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node |
 
 
 def sum_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``sum``, called."""
     items = operators.iterate(it, a[0], fr, st, node)
     if items is None:
         it.may_raise(st, node, fr)
@@ -297,6 +319,7 @@ def sum_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None
 
 
 def iter_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``iter``, called."""
     if isinstance(a[0], (GeneratorV, Unknown)) or len(a) > 1:
         return a[0] if len(a) == 1 else Unknown("an iterator")
     if isinstance(a[0], Union):
@@ -320,6 +343,7 @@ def iter_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
 
 
 def next_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``next``, called."""
     v = a[0]
     if isinstance(v, Union):
         return operators.each(
@@ -352,7 +376,11 @@ def next_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
                 return a[1] if value is None else value if ended is None else join(value, a[1])
     obj = st.get(v.oid) if isinstance(v, Ref) else None
     plain = obj is not None and obj.cls is not None and obj.kind == "object" and not obj.cls.opaque_base
-    if plain or isinstance(v, (Known, TupleV, Member, FuncV)) or (obj is not None and obj.kind in ("list", "dict", "set")):
+    if (
+        plain
+        or isinstance(v, (Known, TupleV, Member, FuncV))
+        or (obj is not None and obj.kind in ("list", "dict", "set"))
+    ):
         it.throw("TypeError", st, node, fr)
     it.may_throw("StopIteration", st, node, fr, certain=False)
     element = operators.element(it, v, st)

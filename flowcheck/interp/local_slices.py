@@ -24,7 +24,6 @@ Source = tuple["ir.Expr | None", "int | None"]
 """An expression that is stored, None for "something", and the element of its value that is meant."""
 
 
-
 def local_stores(it: Interpreter, module: Module, function: ir.FunctionDef, name: str) -> list[Source]:
     """Every expression that the function's body stores in a local (or ``global``) name; None for "something"."""
     body = function.body
@@ -112,9 +111,7 @@ def slice_value(it: Interpreter, module: Module, function: ir.FunctionDef, sourc
     if expr is None:
         return Unknown(f"{function.qualname} writes {name}")
     with it.outside():
-        attrs: dict[str, Value] = {
-            p.name: Unknown(f"{function.qualname}({p.name})") for p in function.params.items
-        }
+        attrs: dict[str, Value] = {p.name: Unknown(f"{function.qualname}({p.name})") for p in function.params.items}
         oid = it.base_state.new(Obj("env", attrs=attrs, parent=it.module_oid(module)))
         fr = Frame(None, module, oid, function if function.body is None else None)
         fr.slice_of = (function, {name})
@@ -139,8 +136,10 @@ def local_value(it: Interpreter, name: str, fr: Frame, st: State) -> Value | Non
     assert fr.slice_of is not None
     function, busy = fr.slice_of
     if name in busy:
-        return None if name in busy and not _is_param(function, name) and _is_global(it, fr, function, name) else Unknown(
-            f"{name} depends on itself"
+        return (
+            None
+            if name in busy and not _is_param(function, name) and _is_global(it, fr, function, name)
+            else Unknown(f"{name} depends on itself")
         )
     found = local_stores(it, fr.module, function, name)
     if not found:

@@ -193,9 +193,7 @@ def stabilise(it: Interpreter, st: State, step: Callable[[State], None]) -> None
     st.become(head)
 
 
-def _settled(
-    it: Interpreter, head: State, merged: State, newest: int, table: dict[Any, int], round_: int
-) -> bool:
+def _settled(it: Interpreter, head: State, merged: State, newest: int, table: dict[Any, int], round_: int) -> bool:
     """Whether a loop has reached its fixed point; one that makes ever more objects ends with some of them unnamed."""
     if round_ < MAX_LOOP_ROUNDS // 2:
         return covers(head, merged, newest, set(table.values()))
@@ -233,9 +231,7 @@ def covers(head: State, merged: State, newest: int, lasting: set[int]) -> bool:
         if a is b or a == b:
             return True
         mine = alternatives(a)
-        anything = any(
-            isinstance(x, Unknown) and x.key is None and x.truth is None and not x.not_none for x in mine
-        )
+        anything = any(isinstance(x, Unknown) and x.key is None and x.truth is None and not x.not_none for x in mine)
         return all(y in mine or (anything and y is not UNBOUND and passing(y)) for y in alternatives(b))
 
     def passing(y: Value) -> bool:
@@ -249,9 +245,9 @@ def covers(head: State, merged: State, newest: int, lasting: set[int]) -> bool:
             continue  # made in this round: what was there before does not lead to it, or its value differs too
         if a.exact != b.exact:
             return False
-        if any(
-            not within(a.attrs.get(name, UNBOUND), v) for name, v in b.attrs.items() if name[0] != "@"
-        ) or any(name not in b.attrs and name[0] != "@" for name in a.attrs):
+        if any(not within(a.attrs.get(name, UNBOUND), v) for name, v in b.attrs.items() if name[0] != "@") or any(
+            name not in b.attrs and name[0] != "@" for name in a.attrs
+        ):
             return False
         if a.items is None:
             if a.elements is not None and (b.elements is None or not within(a.elements, b.elements)):
@@ -294,6 +290,7 @@ def widen(head: State, merged: State, everything: bool = True) -> None:
 
 
 def for_(it: Interpreter, s: ir.For, fr: Frame, st: State) -> list[Outcome]:
+    """``for``, over each of the iterables that there may be."""
     from flowcheck.interp.engine import Dead
 
     source = it.eval(s.iter, fr, st)

@@ -113,9 +113,7 @@ def leave(
         if raised is None:
             return False
         caught = [
-            statements.exception_class(it, y, st)
-            for x in st.obj(manager.oid).items or ()
-            for y in alternatives(x)
+            statements.exception_class(it, y, st) for x in st.obj(manager.oid).items or () for y in alternatives(x)
         ]
         return statements.catches(caught, raised)
     if tag == "closing":
@@ -152,7 +150,14 @@ def leave(
 
 # --------------------------------------------------------------------------------------------------------------- stacks
 def method(
-    it: Interpreter, stack: Ref, name: str, a: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+    it: Interpreter,
+    stack: Ref,
+    name: str,
+    a: list[Value],
+    kw: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
 ) -> Value:
     """A method of an ``ExitStack``."""
     if name in ("enter_context", "enter_async_context") and a:
@@ -195,7 +200,9 @@ def _push(stack: Ref, entry: Value, st: State) -> None:
         held.items.append(entry)
 
 
-def _unwind(it: Interpreter, stack: Ref, raised: Raised | None, node: ir.Node | None, fr: Frame, st: State) -> bool | None:
+def _unwind(
+    it: Interpreter, stack: Ref, raised: Raised | None, node: ir.Node | None, fr: Frame, st: State
+) -> bool | None:
     """Leaves everything on the stack, last in first out; whether the exception is swallowed on the way."""
     held = st.write(stack.oid)
     swallowed: bool | None = False
@@ -296,7 +303,12 @@ def decorates(it: Interpreter, v: Value, st: State) -> bool:
 
 
 def call_inside(
-    it: Interpreter, around: tuple[Value, ...], node: ir.Node | None, fr: Frame, st: State, work: Callable[[State], Value]
+    it: Interpreter,
+    around: tuple[Value, ...],
+    node: ir.Node | None,
+    fr: Frame,
+    st: State,
+    work: Callable[[State], Value],
 ) -> Value:
     """``work`` inside some managers, the innermost first."""
     for manager in reversed(around):

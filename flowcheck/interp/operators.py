@@ -71,6 +71,7 @@ NUMERIC_ENUMS = ("IntEnum", "IntFlag")
 
 # ----------------------------------------------------------------------------------------------------------- operators
 def unary(it: Interpreter, op: str, v: Value, fr: Frame, st: State, e: ir.Node) -> Value:
+    """``op v``."""
     if isinstance(v, Union):
         return each(it, [(x,) for x in v.items], st, lambda x, s: unary(it, op, x, fr, s, e))
     cls = class_of(v, st)
@@ -114,6 +115,7 @@ def _op_key(op: str, a: Value, b: Value | None) -> Any:
 
 
 def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
+    """``a op b``."""
     if isinstance(a, Union) or isinstance(b, Union):
         pairs: list[tuple[Value, ...]] = [(x, y) for x in alternatives(a) for y in alternatives(b)]
         return each(it, pairs, st, lambda x, y, s: binary(it, op, x, y, fr, s, e))

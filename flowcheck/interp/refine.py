@@ -465,6 +465,8 @@ def _narrow(
     if not isinstance(v, Union):
         return
     keep: list[Value] = []
+    receives = isinstance(test, ir.Call) and isinstance(test.func, ir.Attribute) and test.func.value is e
+    said = it.answers.get((id(test), fr.env), {}) if receives else {}
     for x in v.items:
         if x is UNBOUND:
             continue
@@ -479,7 +481,9 @@ def _narrow(
         arm = st.fork()
         _write(arm, p, x)
         t: bool | None = None
-        if id(test) not in it.dear:
+        if x in said:
+            t = said[x]
+        elif id(test) not in it.dear:
             try:
                 with _quietly(it):
                     t = operators.truth(it, it.eval(test, fr, arm), arm, fr)

@@ -82,7 +82,9 @@ def _augassign(it: Interpreter, s: ir.AugAssign, fr: Frame, st: State) -> None:
     elif isinstance(t, ir.Subscript):
         owner = it.eval(t.value, fr, st)
         if isinstance(t.index, ir.Slice):
-            bounds = [it.eval(x, fr, st) if x is not None else NONE for x in (t.index.lower, t.index.upper, t.index.step)]
+            bounds = [
+                it.eval(x, fr, st) if x is not None else NONE for x in (t.index.lower, t.index.upper, t.index.step)
+            ]
             old = operators.take_slice(it, owner, bounds, fr, st, t)
             new = it.eval(s.value, fr, st)
             names.store_slice(it, owner, bounds, _augmented(it, s.op, old, new, fr, st, s), fr, st, t)
@@ -119,7 +121,7 @@ def _augmented(it: Interpreter, op: str, old: Value, new: Value, fr: Frame, st: 
         if name is not None:
             calls.call(it, BuiltinV("m." + name, old), [new], {}, st, s, fr)
             return old
-        if obj.kind == "list" and op == "*" or obj.kind == "set" and op in "&-^":
+        if (obj.kind == "list" and op == "*") or (obj.kind == "set" and op in "&-^"):
             assert isinstance(old, Ref)
             made = operators.binary(it, op, old, new, fr, st, s)
             source = st.get(made.oid) if isinstance(made, Ref) else None
@@ -212,10 +214,6 @@ def _if(it: Interpreter, s: ir.If, fr: Frame, st: State) -> list[Outcome]:
         it.count("merges")
         done.append(("n", merge(normal), None))
     return done
-
-
-
-
 
 
 # ------------------------------------------------------------------------------------------------- imports, definitions
@@ -327,7 +325,7 @@ def _opaque(it: Interpreter, s: ir.Opaque, fr: Frame, st: State) -> None:
     it.may_raise(st, s, fr)
 
 
-TABLE: dict[type, Callable[[Any, Any, Any, State], "list[Outcome] | None"]] = {
+TABLE: dict[type, Callable[[Any, Any, Any, State], list[Outcome] | None]] = {
     ir.ExprStmt: _expr,
     ir.Assign: _assign,
     ir.AnnAssign: _annassign,

@@ -33,9 +33,8 @@ CONTAINER_NAMES = {
     "list": frozenset(dir(list)) | frozenset(dir(collections.deque)),
     "dict": frozenset(dir(dict)) | frozenset(dir(collections.OrderedDict)) | frozenset(dir(collections.Counter)),
     "set": frozenset(dir(set)),
-    "iterator": frozenset(dir((x for x in ()))),
+    "iterator": frozenset(dir(x for x in ())),
 }
-
 
 
 def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None = None) -> None:
@@ -136,9 +135,7 @@ def _set_property(
     return True
 
 
-def set_past_hook(
-    it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None
-) -> None:
+def set_past_hook(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None) -> None:
     """``object.__setattr__(b, name, v)``: no hook and no frozen class is asked."""
     if isinstance(b, Union):
 
@@ -218,6 +215,7 @@ def _unknown_store(it: Interpreter, name: str, v: Value, fr: Frame, st: State, n
 
 
 def delete(it: Interpreter, b: Value, name: str, fr: Frame, st: State, node: ir.Node | None = None) -> None:
+    """``del b.name``."""
     targets = alternatives(b)
     if isinstance(b, Union):
 

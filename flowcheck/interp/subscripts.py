@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter
 
 
-
 def take(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
     """``c[k]``."""
     if isinstance(c, Union) or isinstance(k, Union):
@@ -175,6 +174,7 @@ def _take_dict(it: Interpreter, c: Ref, obj: Obj, k: Value, fr: Frame, st: State
 
 
 def take_slice(it: Interpreter, c: Value, bounds: list[Value], fr: Frame, st: State, e: ir.Node) -> Value:
+    """``c[a:b:c]``."""
     if isinstance(c, Union):
         return union_of([take_slice(it, x, bounds, fr, st, e) for x in c.items])
     numbers = [plain(b) for b in bounds]

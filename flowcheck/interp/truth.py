@@ -35,7 +35,6 @@ ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.g
 ORDER_DUNDER = {"<": ("lt", "gt"), "<=": ("le", "ge"), ">": ("gt", "lt"), ">=": ("ge", "le")}
 
 
-
 def plain(v: Value) -> Value:
     """An IntEnum or StrEnum member as the scalar that it is; anything else unchanged."""
     if isinstance(v, Member) and v.cls.enum_kind in ("IntEnum", "IntFlag", "StrEnum") and isinstance(v.value, Known):
@@ -44,6 +43,7 @@ def plain(v: Value) -> Value:
 
 
 def truth_key(v: Value) -> Any:
+    """What identifies the truth of a value."""
     return v.key if isinstance(v, Unknown) else None
 
 
@@ -125,9 +125,7 @@ def _truth_of_objects(it: Interpreter, v: Union, st: State, fr: Frame | None) ->
     return answers.pop() if len(answers) == 1 else None
 
 
-def each(
-    it: Interpreter, options: list[tuple[Value, ...]], st: State, work: Callable[..., Value]
-) -> Value:
+def each(it: Interpreter, options: list[tuple[Value, ...]], st: State, work: Callable[..., Value]) -> Value:
     """The join of ``work(*option, state)`` over alternatives; one that raises ends its own path alone."""
     from flowcheck.interp.engine import Dead
 
@@ -250,6 +248,7 @@ def learn(it: Interpreter, v: Value, want: bool, st: State) -> None:
 
 
 def learn_key(key: Any, want: bool, st: State) -> None:
+    """Record that what a key stands for is ``want``."""
     if isinstance(key, tuple) and key[0] == "not" and len(key) == 2:
         learn_key(key[1], not want, st)
         return
@@ -267,12 +266,14 @@ def learn_key(key: Any, want: bool, st: State) -> None:
 
 
 def with_truth(v: Value, want: bool) -> Value:
+    """The value, of which a test has established the truth."""
     if isinstance(v, Unknown) and v.truth is None:
         return Unknown(v.reason, v.key, want, v.not_none or want, v.trail)
     return v
 
 
 def class_of(v: Value, st: State) -> ClassV | None:
+    """The class of the tree that a value is an instance of."""
     if isinstance(v, Ref):
         obj = st.get(v.oid)
         return obj.cls if obj is not None else None
@@ -282,6 +283,7 @@ def class_of(v: Value, st: State) -> ClassV | None:
 
 
 def builtin_like(v: Value, st: State) -> bool:
+    """Whether a value is a builtin scalar or container."""
     if isinstance(v, (Known, TupleV, FuncV, BoundV, ModuleV)):
         return True
     if isinstance(v, Ref):
@@ -291,6 +293,7 @@ def builtin_like(v: Value, st: State) -> bool:
 
 
 def is_kind(v: Value, kind: str, st: State) -> bool:
+    """Whether a value is a builtin container of that kind."""
     if not isinstance(v, Ref):
         return False
     obj = st.get(v.oid)
@@ -298,4 +301,5 @@ def is_kind(v: Value, kind: str, st: State) -> bool:
 
 
 def is_list(v: Value, st: State) -> bool:
+    """Whether a value is a list."""
     return is_kind(v, "list", st)

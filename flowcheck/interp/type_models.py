@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter
 
 
-
 def isinstance_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``isinstance``, called."""
     answers = {is_instance(it, x, a[1], st) for x in alternatives(a[0])}
     if len(answers) == 1:
         answer = answers.pop()
@@ -149,6 +149,7 @@ def _is_builtin_instance(x: Value, name: str, st: State) -> bool | None:
 
 
 def issubclass_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``issubclass``, called."""
     if len(a) == 2 and isinstance(a[0], ClassV):
         targets = a[1].items if isinstance(a[1], TupleV) else (a[1],)
         if all(isinstance(t, ClassV) for t in targets):
@@ -162,6 +163,7 @@ def issubclass_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node
 
 
 def type_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``type``, called."""
     if len(a) != 1:
         return Unknown("a class made at run time")
     results: list[Value] = []
@@ -186,6 +188,7 @@ def type_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
 
 
 def callable_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``callable``, called."""
     answers: set[bool | None] = set()
     for x in alternatives(a[0]):
         if isinstance(x, (FuncV, BoundV, ClassV, BuiltinV, PartialV, ExternalV)):
@@ -205,12 +208,14 @@ def callable_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node |
 
 
 def super_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``super``, called."""
     if len(a) == 2 and isinstance(a[0], ClassV):
         return SuperV(a[0], a[1])
     return Unknown("super()")
 
 
 def property_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``property``, called."""
     if a and isinstance(a[0], FuncV):
         f = a[0]
         new = FuncV(f.node, f.module, f.env, f.owner, f.cls, f.defaults, "property")
@@ -222,6 +227,8 @@ def property_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node |
 
 
 def rebound_(kind: str) -> Model:
+    """``staticmethod`` or ``classmethod``, called."""
+
     def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
         if a and isinstance(a[0], FuncV):
             f = a[0]

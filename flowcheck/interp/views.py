@@ -32,10 +32,12 @@ METHODS = frozenset(dir(dict))
 
 
 def view_of(holder: Ref | ClassV | ModuleV) -> BuiltinV:
+    """The view of a holder's attributes."""
     return BuiltinV(NAME, holder)
 
 
 def is_view(v: Value) -> TypeGuard[BuiltinV]:
+    """Whether a value is a view."""
     return isinstance(v, BuiltinV) and v.name == NAME
 
 
