@@ -392,7 +392,7 @@ def plain_get(
     default: Value | None = None,
 ) -> Value:
     """``object.__getattribute__(b, name)`` of an instance of a class of the tree."""
-    from flowcheck.interp import names, skeletons
+    from flowcheck.interp import names
 
     assert obj.cls is not None
     if name == "__class__":
@@ -409,11 +409,11 @@ def plain_get(
     if isinstance(cv, FuncV) and cv.kind == "property":
         return bind(it, cv, b, obj.cls, fr, st, node)
     if isinstance(cv, Ref) and descriptor(it, cv, "__set__", st) is not None:
-        getter = descriptor(it, cv, "__get__", st)
-        if getter is not None:
+        reader = descriptor(it, cv, "__get__", st)
+        if reader is not None:
             from flowcheck.interp import calls
 
-            return calls.call(it, getter, [b, obj.cls], {}, st, node, fr)
+            return calls.call(it, reader, [b, obj.cls], {}, st, node, fr)
     v = obj.attrs.get(name)
     may_lack = False
     if v is not None:
@@ -423,11 +423,12 @@ def plain_get(
             return bound
         v = bound
     if isinstance(cv, FuncV) and cv.kind == "cached":
+        cls = obj.cls
         if v is not None:
             return it.both(
-                st, [(st.fork(), lambda s: v), (st.fork(), lambda s: _cache(it, b, name, cv, obj.cls, fr, s, node))]
+                st, [(st.fork(), lambda s: v), (st.fork(), lambda s: _cache(it, b, name, cv, cls, fr, s, node))]
             )
-        return _cache(it, b, name, cv, obj.cls, fr, st, node)
+        return _cache(it, b, name, cv, cls, fr, st, node)
     if v is not None:  # on some paths the instance holds it: only the others look further
         from flowcheck.interp.engine import Dead
         from flowcheck.interp.heap import merge
@@ -439,15 +440,12 @@ def plain_get(
             return v
         st.become(merge([st.fork(), other]).fork())
         return v if rest is None else join(v, rest)
-    rest = _beyond_instance(it, b, obj, cv, name, fr, st, node, default, may_lack and v is not None)
+    rest = _beyond_instance(it, b, obj, cv, name, fr, st, node, default, False)
     if rest is None:
-        if v is None:
-            from flowcheck.interp.engine import Dead
+        from flowcheck.interp.engine import Dead
 
-            raise Dead
-        return v
-    _ = skeletons
-    return rest if v is None else join(v, rest)
+        raise Dead
+    return rest
 
 
 def _cache(
@@ -493,9 +491,9 @@ def _beyond_instance(
         if isinstance(cv, FuncV):
             return bind(it, cv, b, obj.cls, fr, st, node)
         if isinstance(cv, Ref):
-            getter = descriptor(it, cv, "__get__", st)
-            if getter is not None:
-                return calls.call(it, getter, [b, obj.cls], {}, st, node, fr)
+            reader = descriptor(it, cv, "__get__", st)
+            if reader is not None:
+                return calls.call(it, reader, [b, obj.cls], {}, st, node, fr)
         if isinstance(cv, FieldSpec):
             cv = cv.default if cv.default is not None else Unknown(f"the field {name}")
         if obj.kind == "skeleton" and not isinstance(cv, BoundV):

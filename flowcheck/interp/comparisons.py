@@ -111,7 +111,7 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
 
 
 def python_value(v: Value, st: State) -> tuple[Any] | None:
-    """The scalars, tuples and lists that a value is, in a tuple of one; None when it is more than that, or not known."""
+    """The scalars, tuples and lists that a value is, in a tuple of one; None when it is more, or not known."""
     p = plain(v)
     if isinstance(p, Known):
         return (p.value,)
@@ -248,7 +248,7 @@ def equal(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.Node 
     if isinstance(a, TupleV) and isinstance(b, TupleV):
         if len(a.items) != len(b.items):
             return False
-        rs = {equal(it, p, q, fr, st, e) for p, q in zip(a.items, b.items)}
+        rs = {equal(it, p, q, fr, st, e) for p, q in zip(a.items, b.items, strict=True)}
         return False if False in rs else None if None in rs else True
     if isinstance(a, Ref) and isinstance(b, Ref):
         oa, ob = st.get(a.oid), st.get(b.oid)
@@ -298,7 +298,7 @@ def _equal_containers(it: Interpreter, oa: Obj, ob: Obj, fr: Frame, st: State, e
     if len(oa.items) != len(ob.items):
         return False
     if oa.kind == "list":
-        rs = {equal(it, p, q, fr, st, e) for p, q in zip(oa.items, ob.items)}
+        rs = {equal(it, p, q, fr, st, e) for p, q in zip(oa.items, ob.items, strict=True)}
         return False if False in rs else None if None in rs else True
     if oa.kind == "set":
         ka, kb = {it.key(v) for v in oa.items}, {it.key(v) for v in ob.items}

@@ -102,7 +102,7 @@ def _scalar_method(
     ):
         try:
             result = getattr(x.value, name)(*args)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever the method raises, the program does
             it.throw(type(error).__name__, st, node, fr)
         if isinstance(result, list):
             return it.new_list(st, [Known(y) for y in result])

@@ -34,7 +34,9 @@ def may_call(
     for name, v in keywords.items():
         for f in _callables(it, v, st):
             given = keywords.get("args")
-            beside = list(given.items) if isinstance(given, TupleV) else [Unknown("an argument")] if given else args
+            beside: list[Value] = args
+            if given is not None:
+                beside = list(given.items) if isinstance(given, TupleV) else [Unknown("an argument")]
             rest = {k: x for k, x in keywords.items() if k != name}
             _try(it, f, beside, rest, st, node, fr)
 

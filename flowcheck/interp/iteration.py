@@ -136,10 +136,10 @@ def visit(
         for x in items:
             work(x, st)
         return
-    statements.stabilise(it, st, lambda s: work(element(it, v, s), s))
+    statements.stabilise(it, st, lambda s: void(work(element(it, v, s), s)))
 
 
-def void(v: Value) -> None:
+def void(v: object) -> None:
     """For a call made for its effects."""
 
 
@@ -250,7 +250,7 @@ def _iterate_union(it: Interpreter, v: Union, fr: Frame, st: State, e: ir.Node |
     first = rows[0]
     if first is None or any(row is None or len(row) != len(first) for row in rows):
         return None
-    return [union_of(column) for column in zip(*(row for row in rows if row is not None))]
+    return [union_of(column) for column in zip(*(row for row in rows if row is not None), strict=True)]
 
 
 def element(it: Interpreter, v: Value, st: State) -> Value:

@@ -250,11 +250,12 @@ def zip_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None
             args = (Known(lazy[0]), *(x for x in known if x is not None))
             return functions.lazily(st, functions.Lazy(None, args, source=a[lazy[0]], frame=fr, how="zip"))
     rows = [operators.iterate(it, x, fr, st, node) for x in a]
-    if any(r is None for r in rows):
+    full = [r for r in rows if r is not None]
+    if len(full) < len(rows):
         ref = it.new_list(st, None, None, "iterator")
         st.write(ref.oid).elements = TupleV([operators.element(it, x, st) for x in a])
         return ref
-    return it.new_list(st, [TupleV(t) for t in zip(*rows)], None, "iterator")  # type: ignore[arg-type]
+    return it.new_list(st, [TupleV(t) for t in zip(*full, strict=False)], None, "iterator")
 
 
 def map_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
@@ -264,14 +265,11 @@ def map_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None
     from flowcheck.interp import calls
 
     rows = [operators.iterate(it, x, fr, st, node) for x in a[1:]]
-    if any(r is None for r in rows) or not rows:
+    full = [r for r in rows if r is not None]
+    if len(full) < len(rows) or not rows:
         return calls.unknown_call(it, Unknown("map"), a, kw, st, node, fr, "map")
-    return it.new_list(
-        st,
-        [calls.call(it, a[0], list(t), {}, st, node, fr) for t in zip(*rows)],
-        None,
-        "iterator",  # type: ignore[arg-type]
-    )
+    made = [calls.call(it, a[0], list(t), {}, st, node, fr) for t in zip(*full, strict=False)]
+    return it.new_list(st, made, None, "iterator")
 
 
 def filter_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, operators
+from flowcheck.interp import attributes, classes, operators
 from flowcheck.interp.heap import State
 from flowcheck.interp.values import (
     NONE,
@@ -49,6 +49,7 @@ def drop_unbound(v: Value) -> Value | None:
 
 
 def lookup(it: Interpreter, name: str, fr: Frame, st: State, e: ir.Node | None = None) -> Value:
+    """What a bare name means here."""
     if name not in fr.global_names:
         oid: int | None = fr.env
         first = True
@@ -122,7 +123,9 @@ def global_value(it: Interpreter, module: Module, name: str, st: State, hook: bo
     it.module_oid(module)
     obj = st.get(it.module_oid(module))
     assert obj is not None
-    if obj is not it.base.objects[it.module_oid(module)] and name in obj.attrs:  # written through ``global`` on this path
+    if (
+        obj is not it.base.objects[it.module_oid(module)] and name in obj.attrs
+    ):  # written through ``global`` on this path
         return force(it, module, name, obj.attrs[name])
     writers = module.global_writers(name)
     if writers:
@@ -264,7 +267,7 @@ def _written_global(
 
 # ---------------------------------------------------------------------------------------------------------- assignment
 def assign(it: Interpreter, t: ir.Expr, v: Value, fr: Frame, st: State, source: ir.Expr | None = None) -> None:
-    """Binds target ``t`` to ``v``; ``source`` is the expression that gave ``v``, remembered for later tests of a name."""
+    """Binds target ``t`` to ``v``; ``source`` is the expression that gave it, remembered for later tests of a name."""
     if isinstance(t, ir.Name):
         _assign_name(it, t.id, v, fr, st, source)
     elif isinstance(t, ir.Attribute):
@@ -274,7 +277,9 @@ def assign(it: Interpreter, t: ir.Expr, v: Value, fr: Frame, st: State, source: 
     elif isinstance(t, ir.Subscript):
         c = it.eval(t.value, fr, st)
         if isinstance(t.index, ir.Slice):
-            bounds = [it.eval(x, fr, st) if x is not None else NONE for x in (t.index.lower, t.index.upper, t.index.step)]
+            bounds = [
+                it.eval(x, fr, st) if x is not None else NONE for x in (t.index.lower, t.index.upper, t.index.step)
+            ]
             store_slice(it, c, bounds, v, fr, st, t)
         else:
             operators.put(it, c, it.eval(t.index, fr, st), v, fr, st, t)
@@ -296,7 +301,7 @@ def store_slice(
             it.may_raise(st, e, fr)
             if obj is not None and obj.cls is not None:
                 name = "__setitem__" if v is not None else "__delitem__"
-                method = attributes.classes.class_attr(it, obj.cls, name, st)
+                method = classes.class_attr(it, obj.cls, name, st)
                 if isinstance(method, FuncV):
                     from flowcheck.interp import calls
 
@@ -405,13 +410,16 @@ def _unpack(it: Interpreter, t: ir.TupleExpr | ir.ListExpr, v: Value, fr: Frame,
 
 
 def delete(it: Interpreter, t: ir.Expr, fr: Frame, st: State) -> None:
+    """``del t``."""
     if isinstance(t, ir.Name):
         lookup(it, t.id, fr, st, t)
         _assign_name(it, t.id, UNBOUND, fr, st, None)
     elif isinstance(t, ir.Subscript):
         c = it.eval(t.value, fr, st)
         if isinstance(t.index, ir.Slice):
-            bounds = [it.eval(x, fr, st) if x is not None else NONE for x in (t.index.lower, t.index.upper, t.index.step)]
+            bounds = [
+                it.eval(x, fr, st) if x is not None else NONE for x in (t.index.lower, t.index.upper, t.index.step)
+            ]
             store_slice(it, c, bounds, None, fr, st, t)
             return
         k = it.eval(t.index, fr, st)

@@ -52,9 +52,10 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter
 
 __all__ = [
-    "BIGGEST", "DUNDER", "binary", "compare", "contains", "delete_item", "each", "element", "equal", "hashable", "identical",
-    "is_lazy", "iterate", "key_truth", "learn", "learn_key", "need_hash", "next_of", "plain", "put", "python_value",
-    "record_items", "runs_code", "take", "take_slice", "truth", "truth_key", "unary", "visit", "void", "with_truth",
+    "BIGGEST", "DUNDER", "binary", "compare", "contains", "delete_item", "each", "element", "equal", "hashable",
+    "identical", "is_lazy", "iterate", "key_truth", "learn", "learn_key", "need_hash", "next_of", "plain", "put",
+    "python_value", "record_items", "runs_code", "take", "take_slice", "truth", "truth_key", "unary", "visit",
+    "void", "with_truth",
 ]  # fmt: skip
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -125,9 +126,16 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e
     x, y = plain(a), plain(b)
     if isinstance(x, Known) and isinstance(y, Known):
         return _scalar(it, op, x.value, y.value, fr, st, e)
-    if op in ("|", "&") and isinstance(a, Member) and isinstance(b, Member) and a.cls is b.cls:
-        if isinstance(a.value, Known) and isinstance(b.value, Known) and isinstance(a.value.value, int):
-            return Unknown("combined flags")
+    if (
+        op in ("|", "&")
+        and isinstance(a, Member)
+        and isinstance(b, Member)
+        and a.cls is b.cls
+        and isinstance(a.value, Known)
+        and isinstance(b.value, Known)
+        and isinstance(a.value.value, int)
+    ):
+        return Unknown("combined flags")
     if op == "+":
         if isinstance(a, TupleV) and isinstance(b, TupleV):
             return TupleV(a.items + b.items)

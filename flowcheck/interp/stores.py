@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ CONTAINER_NAMES = {
     "list": frozenset(dir(list)) | frozenset(dir(collections.deque)),
     "dict": frozenset(dir(dict)) | frozenset(dir(collections.OrderedDict)) | frozenset(dir(collections.Counter)),
     "set": frozenset(dir(set)),
-    "iterator": frozenset(dir(x for x in ())),
+    "iterator": frozenset(dir(types.GeneratorType)),
 }
 
 
@@ -59,8 +60,8 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
             from flowcheck.interp.heap import merge
 
             st.become(merge([st.fork(), arm]))
-        for x in b.items:
-            if isinstance(x, Unknown):
+        for other in b.items:
+            if isinstance(other, Unknown):
                 _unknown_store(it, name, v, fr, st, node)
         return
     if isinstance(b, Ref):

@@ -140,7 +140,7 @@ def _is_builtin_instance(x: Value, name: str, st: State) -> bool | None:
             return True if True in answers else None if obj.cls.opaque_base else False
         if name == "tuple" and any("typing.NamedTuple" in b.external for b in obj.cls.mro):
             return True
-        return None if obj.cls.opaque_base and not obj.kind == "free" else False
+        return None if obj.cls.opaque_base and obj.kind != "free" else False
     if isinstance(x, ClassV):
         return name == "type"
     if isinstance(x, (FuncV, BoundV, ModuleV, GeneratorV, PartialV)):

@@ -41,7 +41,7 @@ def lower(box, *given, **named):
     return box
 """
 
-_TEXT = '''
+_TEXT = """
 ### exact: a loop that always breaks has no else
 box = Box("LAST")
 for step in range(8):
@@ -992,7 +992,7 @@ class Row:
     def __setattr__(self, name, value):
         object.__setattr__(self, name, "LAST" if name == "mode" else value)
 return dataclasses.replace(Row("FULL"), mode="FULL")
-'''
+"""
 
 
 def _programs() -> dict[str, str]:
