@@ -154,10 +154,10 @@ class _Outcome:
     steps: int
 
     def trouble(self) -> frozenset[tuple[object, ...]]:
-        """What is not proved, without its condition."""
+        """What is not proved, without its condition. A refused replay loses nothing: it needs no condition."""
         found: set[tuple[object, ...]] = {(o.question, o.kind) for o in self.opens}
         for f in self.flows:
-            if not _is_proved(f, self.walk.words.mode.required):
+            if not f.replay_guard and not _is_proved(f, self.walk.words.mode.required):
                 members = tuple(sorted({m.member for m in (*f.asked, *f.reached)}))
                 found.add((f.phase, f.path, f.worker, members, f.replay_guard))
         return frozenset(found)
@@ -198,7 +198,7 @@ def _split(
     trouble = joined.trouble()
     if not trouble or not depth:
         return [joined]
-    bad = [f for f in joined.flows if not _is_proved(f, words.mode.required)]
+    bad = [f for f in joined.flows if not f.replay_guard and not _is_proved(f, words.mode.required)]
     near = {s.place.symbol for f in bad for m in (*f.asked, *f.reached) for s in m.evidence}
     on_the_way = {step.note for f in bad for step in f.chain}
     best: tuple[int, Any, list[_Outcome]] | None = None

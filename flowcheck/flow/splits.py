@@ -15,7 +15,7 @@ from flowcheck.flow.walk import Walk
 __all__ = ["MOST_SPLITS", "candidates", "describe_key", "worker_splits"]
 
 MOST_SPLITS = 8
-MOST_CANDIDATES = 5
+MOST_CANDIDATES = 3
 
 
 def worker_splits(make: Callable[[dict[Any, Any]], Walk]) -> list[dict[Any, Any]]:
@@ -84,6 +84,8 @@ def key_text(key: Any) -> str:
             return f"{key_text(key[2])} {key[1]} {key_text(key[3])}"
         if head == "lit":
             return repr(key[1])
+        if head == "attr" and isinstance(key[1], tuple) and key[1][:1] == ("bag",):
+            return str(key[2])  # a view of the settings: the setting's name says it all
         if head == "attr":
             return f"{key_text(key[1])}.{key[2]}"
         if head in ("bag", "call"):

@@ -391,14 +391,17 @@ def _assume_call(it: Interpreter, test: ir.Call, want: bool, fr: Frame, st: Stat
             if found is not None and isinstance(found[1], Union):
                 _narrow(it, test, e, found, want, fr, st)
         return
-    if it.in_base or it.quiet > 1 or id(test) in it.dear:
-        return
     receiver = f.value if isinstance(f, ir.Attribute) else None
+    dear = it.in_base or it.quiet > 1 or id(test) in it.dear
+    if dear and (id(test), fr.env) not in it.answers:
+        return
     found = place(it, receiver, fr, st) if receiver is not None else None
     if found is not None and isinstance(found[1], Union):
         assert receiver is not None
         _narrow(it, test, receiver, found, want, fr, st)
         found = place(it, receiver, fr, st)
+    if dear:
+        return
     epoch = st.epoch
     try:
         if found is not None and isinstance(found[1], Union):
