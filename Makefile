@@ -16,11 +16,11 @@ help: ## List the commands
 scan: $(VENV)/.installed ## Scan a released SGLang by name (RELEASE=sglang==X.Y.Z picks another)
 	@$(BIN)/flowcheck scan $(RELEASE)
 
-test: lint types $(VENV)/.installed-dev ## Lint, format check, types, and all tests
-	$(BIN)/python -m pytest
-
-fast: $(VENV)/.installed-dev ## Only the tests that take seconds
+test: lint types $(VENV)/.installed-dev ## Lint, format check, types, and every test that is not marked long
 	$(BIN)/python -m pytest -m "not long"
+
+fast: $(VENV)/.installed-dev ## Only the tests that take seconds: no releases
+	$(BIN)/python -m pytest -m "not long and not release"
 
 long: $(VENV)/.installed-dev ## Only the tests marked long
 	$(BIN)/python -m pytest -m long

@@ -97,7 +97,8 @@ def _opened(request: Request, progress: Progress | None) -> Tree:
 
 
 def _facts(tree: Tree, request: Request, progress: Progress | None) -> Facts:
-    from flowcheck.flow import Scenario, analyse
+    from flowcheck.flow import Scenario
+    from flowcheck.flow.analysis import analyse
     from flowcheck.source import cache_root
 
     return analyse(

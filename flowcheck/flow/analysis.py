@@ -58,7 +58,7 @@ def _with_deep_stack(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             box.append(work())
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
             errors.append(error)
 
     limit = sys.getrecursionlimit()
@@ -110,9 +110,7 @@ def _analyse(
                 opens += outcome.opens
                 workers += [w for w in outcome.workers if w not in workers]
         if not workers:
-            opens.append(
-                Open(f"which worker runs {scenario.algorithm}", "the tree builds none for it", None, "entry")
-            )
+            opens.append(Open(f"which worker runs {scenario.algorithm}", "the tree builds none for it", None, "entry"))
     except MissingRole as error:
         opens.append(Open("where batches are dispatched", str(error), None, "entry"))
     except Budget as error:
@@ -218,7 +216,7 @@ def _split(
         return [joined]
     _, key, sides = best
     out: list[_Outcome] = []
-    for value, side in zip((False, True), sides):
+    for value, side in zip((False, True), sides, strict=False):
         out += _split(make, words, {**forced, key: value}, side, depth - 1)
     return out
 
@@ -289,4 +287,3 @@ def _assumptions(words: Vocabulary, flows: list[Flow]) -> tuple[Assumption, ...]
         ("graph-replay", "replaying a recorded graph computes what was recorded, on the buffers of the batch", graphs),
     ]
     return tuple(Assumption(i, text, used) for i, text, used in texts if used)
-

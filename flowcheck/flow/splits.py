@@ -36,7 +36,7 @@ def worker_splits(make: Callable[[dict[Any, Any]], Walk]) -> list[dict[Any, Any]
         return [{}]
     out: list[dict[Any, Any]] = []
     for values in itertools.product((False, True), repeat=min(len(deciding), 3)):
-        out.append(dict(zip(deciding, values)))
+        out.append(dict(zip(deciding, values, strict=False)))
     return out[:MOST_SPLITS]
 
 

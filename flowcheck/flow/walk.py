@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
+from flowcheck.flow.forwards import Case, CaseResult, Forward
 from flowcheck.flow.relevance import Relevance
 from flowcheck.flow.roles import Roles, find_roles
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import attributes, calls, classes, names, operators
-from flowcheck.interp.engine import Budget, CallCut, CallEvent, Config, Dead, Frame, Interpreter, LazyCut, Raised
+from flowcheck.interp.engine import Budget, CallCut, CallEvent, Config, Dead, Frame, Interpreter, LazyCut
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (
@@ -44,41 +44,6 @@ __all__ = ["Case", "Forward", "Walk"]
 
 MOST_ROUNDS = 3
 """Dispatches of every kind of batch, as long as one leaves a mode behind that the next one may find."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One kind of batch that is dispatched: its mode, and the speculative input that it carries."""
-
-    mode: str
-    speculative: str
-
-
-@dataclass
-class Forward:
-    """One forward of a model, as the walk met it."""
-
-    case: Case
-    kind: str  # "eager" | "replay" | "record"
-    draft: Value
-    phase: Value
-    asked: Value
-    reached: Value
-    worker: str
-    runner: ClassV | None
-    site: Site
-    chain: tuple[tuple[str, Site | None], ...]
-    consumed: bool
-    refused: bool = False
-
-
-@dataclass
-class CaseResult:
-    case: Case
-    returned: bool
-    raised: list[Raised] = field(default_factory=list)
-    stopped: str = ""
-    steps: int = 0
 
 
 class Walk:
@@ -117,9 +82,9 @@ class Walk:
     # ------------------------------------------------------------------------------------------------------ config
     def _config(self) -> Config:
         words = self.words
-        functions: dict[str, Value] = {n: TRUE for n in words.scenario.true_functions}
-        functions.update({n: FALSE for n in words.scenario.false_functions})
-        functions.update({n: NONE for n in words.scenario.none_functions})
+        functions: dict[str, Value] = dict.fromkeys(words.scenario.true_functions, TRUE)
+        functions.update(dict.fromkeys(words.scenario.false_functions, FALSE))
+        functions.update(dict.fromkeys(words.scenario.none_functions, NONE))
         functions.update({n: Unknown(f"{n}()") for n in words.scenario.unknown_functions})
         for name in self.relevance.bags if self.relevance is not None else words.scenario.bags:
             functions.setdefault(name, Unknown(f"{name}()", ("bag", name)))
@@ -128,7 +93,7 @@ class Walk:
             tracked=self.tracked,
             functions=functions,
             keyed={k: self._literal(v) for k, v in words.scenario.expressions.items()},
-            skeletons=self._is_skeleton,
+            skeletons=lambda c: False,
             eager=self.records_graphs,
             relevant=self.relevance.function if self.relevance is not None else None,
             dynamic=self.relevance.dynamic if self.relevance is not None else lambda f: False,
@@ -151,9 +116,6 @@ class Walk:
             return Known(self.scenario.algorithm)
         return NONE if v == "none" else Known(v)
 
-    def _is_skeleton(self, c: ClassV) -> bool:
-        return False
-
     def records_graphs(self, c: ClassV) -> bool:
         """Whether instances record graphs: they carry a capture mode of their own, or replay what they recorded for a runner."""
         found = self._records_graphs.get(c.oid)
@@ -165,9 +127,7 @@ class Walk:
                 any(skeletons.writes(self.it, b, self.words.mode.attribute) for b in c.mro)
                 or (
                     not methods.isdisjoint(self.words.graph.replay_methods)
-                    and any(
-                        skeletons.writes(self.it, b, a) for b in c.mro for a in self.words.target.runner_attributes
-                    )
+                    and any(skeletons.writes(self.it, b, a) for b in c.mro for a in self.words.target.runner_attributes)
                 )
             )
             self._records_graphs[c.oid] = found
@@ -299,7 +259,7 @@ class Walk:
                     left += [c for c in self._dispatch(scheduler, member, None) if c not in left]
                     continue
                 carried = [c for c in inputs if c in left] or inputs
-                for candidate in carried or [None]:
+                for candidate in (*carried,) or (None,):
                     self._dispatch(scheduler, member, candidate)
                     if member.name in words.idle:
                         break
@@ -308,12 +268,7 @@ class Walk:
         """The classes of speculative input that a dispatched batch may carry: what the workers' code stores there."""
         attribute = self.words.phase.speculative_input.encode()
         found: list[ClassV] = []
-        texts = [
-            b.module.syntax.text
-            for _, c in self.worker_list
-            for b in c.mro
-            if b.module.syntax is not None
-        ]
+        texts = [b.module.syntax.text for _, c in self.worker_list for b in c.mro if b.module.syntax is not None]
         pattern = rb"\b" + attribute + rb"\s*=\s*([A-Za-z_]\w*)(?:\.\w+)?\(|next_draft_input\s*=\s*([A-Za-z_]\w*)\("
         wanted = self.corpus.captures(pattern)
         for name in sorted(wanted):
@@ -373,7 +328,7 @@ class Walk:
         names_ = (self.words.phase.next_input, self.words.phase.speculative_input)
         out: list[ClassV] = []
         for obj in st.changed_objects():
-            if obj.cls is None or self.words.mode.attribute in obj.attrs and obj.kind != "free":
+            if obj.cls is None or (self.words.mode.attribute in obj.attrs and obj.kind != "free"):
                 continue  # a forward batch carries the input of its own forward
             for name in names_:
                 for x in alternatives(obj.attrs.get(name, UNBOUND)):
@@ -485,18 +440,23 @@ class Walk:
             for x in alternatives(fr.self_) if fr.self_ is not None else ():
                 if isinstance(x, Ref):
                     obj = st.get(x.oid)
-                    if obj is not None and obj.cls is not None and not obj.cls.is_record and self.records_graphs(obj.cls):
+                    if (
+                        obj is not None
+                        and obj.cls is not None
+                        and not obj.cls.is_record
+                        and self.records_graphs(obj.cls)
+                    ):
                         return x
         return None
 
     def _recording(self, frame: Frame, runner: Ref) -> bool:
         """Whether the call happens while the runner records its graphs."""
         for fr in frame.chain():
-            if fr.func is not None and fr.self_ is not None and runner in alternatives(fr.self_):
-                if fr.func.name == "__init__" or any(
-                    fnmatch.fnmatch(fr.func.name, p) for p in self.words.graph.record_methods
-                ):
-                    return True
+            if fr.func is None or fr.self_ is None or runner not in alternatives(fr.self_):
+                continue
+            name = fr.func.name
+            if name == "__init__" or any(fnmatch.fnmatch(name, p) for p in self.words.graph.record_methods):
+                return True
         return False
 
     def _model_call(self, event: CallEvent, model: Value | None) -> Value | None:
@@ -623,8 +583,17 @@ class Walk:
         assert event.node is not None
         self.forwards.append(
             Forward(
-                self.case, kind, draft, phase, asked, reached, worker, cls, event.frame.site(event.node),
-                tuple(chain), consumed, refused,
-            )  # fmt: skip
+                self.case,
+                kind,
+                draft,
+                phase,
+                asked,
+                reached,
+                worker,
+                cls,
+                event.frame.site(event.node),
+                tuple(chain),
+                consumed,
+                refused,
+            )
         )
-

@@ -1,0 +1,1 @@
+"""The abstract interpreter: Python and nothing of SGLang."""

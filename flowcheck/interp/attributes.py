@@ -402,7 +402,7 @@ def plain_get(
     if obj.kind in ("skeleton", "free"):
         rule = _rule(it, obj.cls, name)
         if rule is not None and name not in obj.attrs:
-            found = rule(it, b, obj) if callable(rule) else rule
+            found: Value | None = rule(it, b, obj) if callable(rule) else rule
             if found is not None:
                 return found
     cv = classes.class_attr(it, obj.cls, name, st)

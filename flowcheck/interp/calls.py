@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import builtin_models, classes, external_models, functions, handover, managers, operators, reach, views
+from flowcheck.interp import (
+    builtin_models,
+    classes,
+    external_models,
+    functions,
+    handover,
+    managers,
+    operators,
+    reach,
+    views,
+)
 from flowcheck.interp.heap import BaseState, Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -35,9 +45,7 @@ if TYPE_CHECKING:
 Hook = Callable[[Value, State], Value]
 
 
-def arguments(
-    it: Interpreter, e: ir.Call, fr: Frame, st: State
-) -> tuple[list[Value], dict[str, Value], bool]:
+def arguments(it: Interpreter, e: ir.Call, fr: Frame, st: State) -> tuple[list[Value], dict[str, Value], bool]:
     """Positional and keyword arguments, and whether there may be more of them."""
     args: list[Value] = []
     keywords: dict[str, Value] = {}
@@ -276,7 +284,12 @@ def call_function(
             site = fr.site(node) if node is not None else None
             reach.forget_tracked(it, [f, *args, *keywords.values()], st, site, f"{f.qualname} recurses")
         it.count("recursions cut")
-        if fr.func is not None and fr.func.node is f.node and node is not None and functions.always_reaches(it, f, node):
+        if (
+            fr.func is not None
+            and fr.func.node is f.node
+            and node is not None
+            and functions.always_reaches(it, f, node)
+        ):
             it.throw("?", st, node, fr, certain=False)  # it never returns, but may raise before it comes here again
         return unknown_call(it, f, args, keywords, st, node, fr, f"{f.qualname}, which recurses")
     body: tuple[ir.Stmt, ...] | None = None
@@ -439,6 +452,7 @@ def forget_container(it: Interpreter, v: Value, st: State) -> None:
 
 
 def external_attr(it: Interpreter, b: ExternalV, name: str) -> Value:
+    """An attribute of something outside the tree: named, never looked into."""
     dotted = f"{b.name}.{name}"
     fixed = it.config.externals.get(dotted)
     if fixed is not None:

@@ -27,8 +27,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.trails import Site
     from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.trails import Site
 
 ENUM_BASES = {
     "enum.Enum": "Enum", "enum.IntEnum": "IntEnum", "enum.Flag": "Flag", "enum.IntFlag": "IntFlag",
@@ -43,6 +43,7 @@ PLAIN_BASES = {
 
 
 def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
+    """Runs a class statement: its body, metaclass, descriptors and decorators."""
     from flowcheck.interp.engine import Dead
     from flowcheck.interp.engine import Frame as FrameType
 
@@ -70,7 +71,11 @@ def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
     for b in c.mro:
         for e in b.external:
             c.enum_kind = c.enum_kind or ENUM_BASES.get(e)
-            if e in ("int", "str") and c.enum_kind in (None, "Enum") and any(x in ENUM_BASES for y in c.mro for x in y.external):
+            if (
+                e in ("int", "str")
+                and c.enum_kind in (None, "Enum")
+                and any(x in ENUM_BASES for y in c.mro for x in y.external)
+            ):
                 c.enum_kind = "IntEnum" if e == "int" else "StrEnum"
             if e in RECORD_BASES:
                 c.is_record = True
@@ -112,10 +117,10 @@ def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
         _make_members(it, c, s)
     _name_descriptors(it, c, inner, body_state)
     _run_hooks(it, c, fr, body_state)
-    value: Value = c
+    made: Value = c
     for d in reversed(s.decorators):
-        value = _decorate(it, c, value, d, fr, st)
-    return value
+        made = _decorate(it, c, made, d, fr, st)
+    return made
 
 
 def _name_descriptors(it: Interpreter, c: ClassV, fr: Frame, st: State) -> None:
@@ -245,6 +250,7 @@ def _make_members(it: Interpreter, c: ClassV, s: ir.ClassDef) -> None:
 
 
 def enum_members(it: Interpreter, c: ClassV) -> list[Member]:
+    """The members of an enumeration, in the order of their definition."""
     out: list[Member] = []
     for b in reversed(c.mro):
         attrs = it.base.objects[b.oid].attrs
@@ -397,9 +403,7 @@ def _eager(
     return ref
 
 
-def _member_of(
-    it: Interpreter, c: ClassV, args: list[Value], st: State, node: ir.Node | None, fr: Frame
-) -> Value:
+def _member_of(it: Interpreter, c: ClassV, args: list[Value], st: State, node: ir.Node | None, fr: Frame) -> Value:
     members = enum_members(it, c)
     if len(args) != 1:
         return Unknown(f"a member of {c.name}")
@@ -427,6 +431,7 @@ def _member_of(
 
 
 def is_exception(c: ClassV) -> bool:
+    """Whether a class of the tree derives from an exception."""
     return any(e.endswith(("Exception", "Error", "Warning", "Exit", "Interrupt")) for b in c.mro for e in b.external)
 
 
@@ -503,7 +508,7 @@ def _record_values(
         and not _keyword_only(it, fields[n][0], n)
         and not (isinstance(spec := specs[n], FieldSpec) and spec.keyword_only)
     ]
-    given = dict(zip(positional, args))
+    given = dict(zip(positional, args, strict=False))
     twice = any(k in given for k in keywords)
     given.update(keywords)
     if not open_ and (twice or len(args) > len(positional) or any(k not in fields or k in left_out for k in keywords)):

@@ -101,6 +101,7 @@ class Frame:
 
     @property
     def symbol(self) -> str:
+        """The qualified name of the function that the frame runs."""
         if self.func is not None:
             return self.func.qualname
         if self.slice_of is not None:
@@ -108,9 +109,11 @@ class Frame:
         return self.cls.qualname if self.cls is not None else ""
 
     def site(self, node: ir.Node) -> Site:
+        """Where a node of this frame's function is."""
         return Site(self.module, self.owner, node.nid, self.symbol)
 
     def chain(self) -> Iterator[Frame]:
+        """The frame and its callers, innermost first."""
         frame: Frame | None = self
         while frame is not None:
             yield frame
@@ -231,9 +234,11 @@ class Interpreter:
 
     # ------------------------------------------------------------------------------------------------ counting
     def count(self, what: str, n: int = 1) -> None:
+        """Counts an event for the statistics."""
         self.counts[what] = self.counts.get(what, 0) + n
 
     def tick(self) -> None:
+        """One step of evaluation; raises Budget or a cut when too many were made."""
         self.steps += 1
         if self.steps > self.step_limit:
             raise Budget(f"more than {self.config.max_steps} steps")
@@ -246,6 +251,7 @@ class Interpreter:
 
     # -------------------------------------------------------------------------------------------- entry points
     def eval(self, e: ir.Expr, frame: Frame, state: State) -> Value:
+        """The value of an expression; raises Dead when no state continues after it."""
         self.tick()
         return self._eval[type(e)](self, e, frame, state)
 
@@ -300,6 +306,7 @@ class Interpreter:
         return Ref(oid)
 
     def new_list(self, state: State, items: list[Value] | None, site: Site | None = None, kind: str = "list") -> Ref:
+        """A new list, set or deque; ``items`` of None are not known."""
         if kind == "set" and items is not None:
             unique: dict[Hashable, Value] = {}
             for item in items:
@@ -312,7 +319,10 @@ class Interpreter:
             items = list(unique.values())
         return self.alloc(state, Obj(kind, items=items, site=site), site)
 
-    def new_dict(self, state: State, items: dict[Hashable, tuple[Value, Value]] | None, site: Site | None = None) -> Ref:
+    def new_dict(
+        self, state: State, items: dict[Hashable, tuple[Value, Value]] | None, site: Site | None = None
+    ) -> Ref:
+        """A new mapping; ``None`` instead of items means that they are not known."""
         return self.alloc(state, Obj("dict", items=items, site=site), site)
 
     def key(self, v: Value) -> Hashable | None:
@@ -348,6 +358,7 @@ class Interpreter:
         return ("v", v)
 
     def custom_eq(self, cls: ClassV) -> bool:
+        """Whether instances decide by code of the tree what they equal."""
         from flowcheck.interp.classes import class_attr
 
         return class_attr(self, cls, "__eq__", self.base_state) is not None or (
@@ -355,8 +366,8 @@ class Interpreter:
         )
 
     @staticmethod
-    def _identity_eq(cls: ClassV) -> bool:
-        eq = cls.keywords.get("eq")
+    def _identity_eq(c: ClassV) -> bool:
+        eq = c.keywords.get("eq")
         return isinstance(eq, Known) and eq.value is False
 
     # -------------------------------------------------------------------------------------------------- trails
@@ -376,9 +387,11 @@ class Interpreter:
 
     # -------------------------------------------------------------------------------------------------- frames
     def module_frame(self, module: Module) -> Frame:
+        """A frame in which a module's own names are looked up."""
         return Frame(None, module, self.module_oid(module), None)
 
     def module_oid(self, module: Module) -> int:
+        """The address of the object that stands for a module."""
         oid = self._module_oids.get(module)
         if oid is None:
             oid = self._module_oids[module] = self.base.address()
@@ -422,6 +435,7 @@ class Interpreter:
         value: Value = NONE,
         certain: bool = True,
     ) -> None:
+        """Notes that an exception may be raised here; the run continues as well."""
         site = frame.site(node) if frame is not None and node is not None else None
         self.handlers[-1].append(Raised(state.fork(), name, cls, value, site, certain))
 

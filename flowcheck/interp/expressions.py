@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flowcheck.interp import attributes, builtin_models, calls, names, operators, refine, views
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
-    FALSE,
     NONE,
-    TRUE,
     BoundV,
     FuncV,
     Known,
@@ -45,7 +43,9 @@ def _attribute(it: Interpreter, e: ir.Attribute, fr: Frame, st: State) -> Value:
     return attributes.get(it, it.eval(e.value, fr, st), e.attr, fr, st, e)
 
 
-def _items(it: Interpreter, items: tuple[ir.Expr, ...], fr: Frame, st: State) -> tuple[list[Value] | None, Value | None]:
+def _items(
+    it: Interpreter, items: tuple[ir.Expr, ...], fr: Frame, st: State
+) -> tuple[list[Value] | None, Value | None]:
     """The values of a display; None (and what an element may be, if known) when a starred part has unknown length."""
     out: list[Value] = []
     exact = True
@@ -231,7 +231,9 @@ def _walrus(it: Interpreter, e: ir.Walrus, fr: Frame, st: State) -> Value:
     while fr.outer is not None:  # a comprehension's walrus binds in the function around it
         fr = fr.outer
     names.assign(it, target, v, fr, st, e.value if pure else None)
-    if isinstance(target, ir.Name) and not any(isinstance(x, ir.Name) and x.id == target.id for x in refine.paths(e.value)):
+    if isinstance(target, ir.Name) and not any(
+        isinstance(x, ir.Name) and x.id == target.id for x in refine.paths(e.value)
+    ):
         it.base.lowest = lowest  # a test may be evaluated again for all that this changes
     return v
 

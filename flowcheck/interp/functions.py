@@ -50,10 +50,10 @@ MEMOISING = frozenset({"functools.lru_cache", "functools.cache"})
 
 # -------------------------------------------------------------------------------------------------------------- making
 def make_lambda(it: Interpreter, e: ir.Lambda, fr: Frame, st: State) -> FuncV:
+    """The function that a lambda makes."""
     env = st.obj(fr.env)
     home = fr.env if env.kind != "class" else (env.parent or 0)
-    f = FuncV(e, fr.module, home, fr.owner, fr.cls, _defaults(it, e.params, fr, st))
-    return f
+    return FuncV(e, fr.module, home, fr.owner, fr.cls, _defaults(it, e.params, fr, st))
 
 
 def _defaults(it: Interpreter, params: ir.Params, fr: Frame, st: State) -> dict[str, Value]:
@@ -129,8 +129,6 @@ def _decorate(it: Interpreter, f: FuncV, value: Value, d: ir.Expr, s: ir.Functio
         return ExternalV(f"kernel.{f.qualname}")
     it.count("opaque decorators")
     return value
-
-
 
 
 # ------------------------------------------------------------------------------------------------------------- binding
@@ -262,7 +260,7 @@ def finish(outcomes: list[Outcome], st: State) -> Value | None:
         else:
             continue
         states.append(state)
-        value = v if value is None else join(value, v)  # type: ignore[arg-type]
+        value = v if value is None else join(value, v)
     if not states:
         return None
     merged = merge(states)

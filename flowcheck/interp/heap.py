@@ -72,6 +72,7 @@ class Obj:
         self.elements = union_of(known) if known else None
 
     def copy(self) -> Obj:
+        """A copy that shares no mapping with the original."""
         new = Obj.__new__(Obj)
         new.kind = self.kind
         new.cls = self.cls
@@ -105,14 +106,15 @@ class Base:
         self.keyless: set[int] = set()  # addresses whose objects are no keys that identity could tell apart
 
     def address(self) -> int:
+        """An address that no object has yet."""
         self.next += 1
         return self.next
 
 
-class _Layer:
+class Layer:
     __slots__ = ("depth", "objects", "parent")
 
-    def __init__(self, parent: _Layer | None) -> None:
+    def __init__(self, parent: Layer | None) -> None:
         self.objects: dict[int, Obj] = {}
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
@@ -128,13 +130,14 @@ class State:
 
     def __init__(self, base: Base) -> None:
         self.base = base
-        self.top = _Layer(None)
+        self.top = Layer(None)
         self.epoch = 0
         self.facts: dict[Hashable, Any] = {}
 
     # -------------------------------------------------------------------------------------------------- reading
     def get(self, oid: int) -> Obj | None:
-        layer: _Layer | None = self.top
+        """The object at an address, to be read; None when there is none."""
+        layer: Layer | None = self.top
         while layer is not None:
             found = layer.objects.get(oid)
             if found is not None:
@@ -143,6 +146,7 @@ class State:
         return self.base.objects.get(oid)
 
     def obj(self, oid: int) -> Obj:
+        """The object at an address, to be read."""
         found = self.get(oid)
         if found is None:
             raise KeyError(f"no object at {oid}")
@@ -166,11 +170,13 @@ class State:
         self.base.epoch = self.epoch = self.base.epoch + 1
 
     def new(self, obj: Obj) -> int:
+        """Places a new object and returns its address."""
         oid = self.base.address()
         self.top.objects[oid] = obj
         return oid
 
     def put(self, oid: int, obj: Obj) -> None:
+        """Places an object at a known address."""
         self.top.objects[oid] = obj
         self.touch()
         if oid < self.base.lowest:
@@ -179,7 +185,7 @@ class State:
     def changed_objects(self) -> list[Obj]:
         """The newest version of everything above the base."""
         seen: dict[int, Obj] = {}
-        layer: _Layer | None = self.top
+        layer: Layer | None = self.top
         while layer is not None:
             for oid, obj in layer.objects.items():
                 seen.setdefault(oid, obj)
@@ -194,7 +200,7 @@ class State:
         other = State.__new__(State)
         other.base = self.base
         other.epoch = self.epoch
-        other.top = _Layer(self.top.parent)
+        other.top = Layer(self.top.parent)
         other.facts = self.facts.copy()
         return other
 
@@ -202,24 +208,25 @@ class State:
         top = self.top
         if top.depth > DEEPEST_STACK:
             flat: dict[int, Obj] = {}
-            layers: list[_Layer] = []
-            layer: _Layer | None = top
+            layers: list[Layer] = []
+            layer: Layer | None = top
             while layer is not None:
                 layers.append(layer)
                 layer = layer.parent
             for layer in reversed(layers):
                 flat.update(layer.objects)
-            bottom = _Layer(None)
+            bottom = Layer(None)
             bottom.objects = flat
             top = bottom
-        self.top = _Layer(top)
+        self.top = Layer(top)
 
     def become(self, other: State) -> None:
+        """Takes over what another state holds."""
         self.top = other.top
         self.facts = other.facts
         self.epoch = other.epoch
 
-    def mark(self) -> _Layer | None:
+    def mark(self) -> Layer | None:
         """A point to which changes can be related later (see :meth:`changed_since`)."""
         self._freeze()
         return self.top.parent
@@ -231,6 +238,7 @@ class BaseState(State):
     __slots__ = ()
 
     def get(self, oid: int) -> Obj | None:
+        """The object at an address, to be read; None when there is none."""
         return self.base.objects.get(oid)
 
     def write(self, oid: int) -> Obj:
@@ -239,23 +247,26 @@ class BaseState(State):
         return self.base.objects[oid]
 
     def new(self, obj: Obj) -> int:
+        """Places a new object and returns its address."""
         oid = self.base.address()
         self.base.objects[oid] = obj
         return oid
 
     def put(self, oid: int, obj: Obj) -> None:
+        """Places an object at a known address."""
         self.base.objects[oid] = obj
 
     def fork(self) -> State:
         return State(self.base)
 
     def become(self, other: State) -> None:
+        """Takes over what another state holds."""
         self.become_without(other, 0)
 
     def become_without(self, other: State, leave: int) -> None:
         """Takes over everything of ``other`` but the object at one address."""
-        layers: list[_Layer] = []
-        layer: _Layer | None = other.top
+        layers: list[Layer] = []
+        layer: Layer | None = other.top
         while layer is not None:
             layers.append(layer)
             layer = layer.parent
@@ -307,7 +318,7 @@ def _join_items(a: Obj, b: Obj) -> Any:
     if x is None or y is None:
         return None
     if a.kind in ("list", "iterator"):
-        return [join(p, q) for p, q in zip(x, y)] if len(x) == len(y) else None
+        return [join(p, q) for p, q in zip(x, y, strict=False)] if len(x) == len(y) else None
     if a.kind == "dict":
         if list(x) != list(y):
             return None
@@ -325,8 +336,8 @@ def merge(states: list[State], hook: Callable[[State], None] | None = None) -> S
 
 
 def _merge2(a: State, b: State) -> State:
-    la: _Layer | None = a.top
-    lb: _Layer | None = b.top
+    la: Layer | None = a.top
+    lb: Layer | None = b.top
     changed_a: dict[int, Obj] = {}
     changed_b: dict[int, Obj] = {}
     # Walk both stacks down to the layer that they share, collecting the newest version of everything above it.
@@ -345,11 +356,11 @@ def _merge2(a: State, b: State) -> State:
     result.epoch = a.epoch
     if a.epoch != b.epoch:
         result.touch()
-    result.top = _Layer(la)
+    result.top = Layer(la)
     objects = result.top.objects
     below = State.__new__(State)
     below.base = a.base
-    below.top = la if la is not None else _Layer(None)
+    below.top = la if la is not None else Layer(None)
     for oid, obj in changed_a.items():
         other = changed_b.get(oid)
         if other is None:

@@ -91,12 +91,17 @@ def _sequence(it: Interpreter, p: ir.Pattern, v: Value, fr: Frame, st: State) ->
         bind_all(it, p, fr, st)
         return None
     if not stars:
-        return len(items) == len(p.children) and _all_match(it, list(zip(p.children, items)), True, fr, st)
+        return len(items) == len(p.children) and _all_match(
+            it, list(zip(p.children, items, strict=False)), True, fr, st
+        )
     (i,) = stars
     tail = len(p.children) - i - 1
     if len(items) < i + tail:
         return False
-    pairs = [*zip(p.children[:i], items[:i]), *zip(p.children[i + 1 :], items[len(items) - tail :])]
+    pairs = [
+        *zip(p.children[:i], items[:i], strict=False),
+        *zip(p.children[i + 1 :], items[len(items) - tail :], strict=False),
+    ]
     answer = _all_match(it, pairs, True, fr, st)
     name = p.children[i].name
     if answer is not False and name is not None:
@@ -117,7 +122,7 @@ def _mapping(it: Interpreter, p: ir.Pattern, v: Value, fr: Frame, st: State) -> 
         return None
     if any(k not in obj.items for k in keys):
         return False
-    answer = _all_match(it, [(c, obj.items[k][1]) for k, c in zip(keys, p.children)], True, fr, st)
+    answer = _all_match(it, [(c, obj.items[k][1]) for k, c in zip(keys, p.children, strict=False)], True, fr, st)
     if answer is not False and p.name is not None:
         rest = {k: x for k, x in obj.items.items() if k not in keys}
         names._assign_name(it, p.name, it.new_dict(st, rest), fr, st, None)
@@ -157,7 +162,7 @@ def _parts(
     if isinstance(own, TupleV) and all(isinstance(x, Known) for x in own.items):
         order = [str(x.value) for x in own.items]  # type: ignore[attr-defined]
     pairs: list[tuple[ir.Pattern, Value]] = []
-    for i, (key, child) in enumerate(zip(p.keys, p.children)):
+    for i, (key, child) in enumerate(zip(p.keys, p.children, strict=False)):
         name = key if isinstance(key, str) else order[i] if i < len(order) else None
         value = obj.attrs.get(name) if name is not None else None
         if value is None or UNBOUND in alternatives(value):
@@ -172,4 +177,3 @@ def bind_all(it: Interpreter, p: ir.Pattern, fr: Frame, st: State) -> None:
         names._assign_name(it, p.name, Unknown("a part of a matched value"), fr, st, None)
     for child in p.children:
         bind_all(it, child, fr, st)
-

@@ -187,9 +187,7 @@ def place(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> tuple[Place, Val
     return None
 
 
-def _attribute_place(
-    it: Interpreter, ref: Ref, e: ir.Attribute, fr: Frame, st: State
-) -> tuple[Place, Value] | None:
+def _attribute_place(it: Interpreter, ref: Ref, e: ir.Attribute, fr: Frame, st: State) -> tuple[Place, Value] | None:
     obj = st.get(ref.oid)
     if obj is None:
         return None
@@ -214,6 +212,7 @@ def _is_docstring(s: ir.Stmt) -> bool:
 
 
 def place_of_attribute(it: Interpreter, ref: Ref, name: str, fr: Frame, st: State) -> tuple[Place, Value] | None:
+    """Where an attribute of one object is stored, and its value there."""
     obj = st.get(ref.oid)
     if obj is None or not obj.exact:
         return None
@@ -508,7 +507,9 @@ def _equal_to(it: Interpreter, test: ir.Expr, e: ir.Expr, want: bool, fr: Frame,
         if (op in ("is", "==") and want) or (op in ("is not", "!=") and not want):
             other = test.comparators[0] if _same(test.left, e) else test.left
             c = _quiet_eval(it, other, fr, st)
-            if isinstance(c, Known) and (op in ("is", "is not") or c.value is None or isinstance(c.value, (str, bytes))):
+            if isinstance(c, Known) and (
+                op in ("is", "is not") or c.value is None or isinstance(c.value, (str, bytes))
+            ):
                 return c
             if isinstance(c, Member) and c.cls.enum_kind == "Enum":
                 return c

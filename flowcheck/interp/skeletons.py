@@ -107,7 +107,9 @@ def _collect(
                     target(e, value.items[i], None, s)
                 else:
                     target(e, value, i if index is None else -1, s)
-        elif isinstance(t, ir.Attribute) and t.attr == name and isinstance(t.value, ir.Name) and t.value.id == self_name:
+        elif (
+            isinstance(t, ir.Attribute) and t.attr == name and isinstance(t.value, ir.Name) and t.value.id == self_name
+        ):
             out.append(Write(f, None if index == -1 else value, index, s, guards))
 
     for s in body:
@@ -214,7 +216,12 @@ def _settle(it: Interpreter, b: Ref, name: str, obj: Obj, result: Value) -> Valu
             x = Unknown(x.reason, ("skeleton", b.oid, name), x.truth, x.not_none, x.trail)
         if isinstance(x, Ref):
             o = it.base.objects.get(x.oid)
-            if o is not None and o.cls is None and o.kind in ("list", "dict", "set") and _filled_elsewhere(obj.cls, name):
+            if (
+                o is not None
+                and o.cls is None
+                and o.kind in ("list", "dict", "set")
+                and _filled_elsewhere(obj.cls, name)
+            ):
                 o.items = None
                 o.elements = None
             if o is not None and o.kind == "skeleton" and o.cls is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import classes, views
-from flowcheck.interp.heap import State
+from flowcheck.interp.heap import Layer, State
 from flowcheck.interp.values import (
     NONE,
     UNBOUND,
@@ -200,7 +200,7 @@ def _unknown_store(it: Interpreter, name: str, v: Value, fr: Frame, st: State, n
         return
     if node is not None:
         it.unknown_stores.append((name, fr.site(node)))
-    layer = st.top
+    layer: Layer | None = st.top
     seen: set[int] = set()
     hit: list[int] = []
     while layer is not None:
@@ -209,7 +209,7 @@ def _unknown_store(it: Interpreter, name: str, v: Value, fr: Frame, st: State, n
                 seen.add(oid)
                 if obj.cls is not None and obj.kind in ("object", "free", "skeleton") and name in obj.attrs:
                     hit.append(oid)
-        layer = layer.parent  # type: ignore[assignment]
+        layer = layer.parent
     for oid in hit:
         target = st.write(oid)
         target.attrs[name] = join(target.attrs[name], v)

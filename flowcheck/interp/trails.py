@@ -43,6 +43,7 @@ class Trail:
 
     @property
     def origin(self) -> Site:
+        """Where the value was made."""
         trail = self
         while trail.parent is not None:
             trail = trail.parent

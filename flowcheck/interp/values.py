@@ -68,6 +68,7 @@ class Member(Value):
         self.trail = trail
 
     def at(self, trail: Trail | None) -> Member:
+        """The same member with another trail."""
         return Member(self.cls, self.name, self.value, trail)
 
     def __repr__(self) -> str:
@@ -133,10 +134,12 @@ class FuncV(Value):
 
     @property
     def name(self) -> str:
+        """The name in the definition."""
         return self.node.name if isinstance(self.node, ir.FunctionDef) else "<lambda>"
 
     @property
     def qualname(self) -> str:
+        """The qualified name, as in a traceback."""
         return self.node.qualname if isinstance(self.node, ir.FunctionDef) else "<lambda>"
 
     def __repr__(self) -> str:
@@ -203,6 +206,7 @@ class ClassV(Value):
 
     @property
     def qualname(self) -> str:
+        """The qualified name, as in a traceback."""
         return self.node.qualname
 
     def __repr__(self) -> str:
@@ -265,6 +269,8 @@ class ExternalV(Value):
 
 
 class TupleV(Value):
+    """A tuple of known length."""
+
     __slots__ = ("cls", "items")
 
     def __init__(self, items: Iterable[Value]) -> None:
@@ -439,6 +445,7 @@ def known(value: Value) -> bool:
 
 
 def alternatives(value: Value) -> tuple[Value, ...]:
+    """The values that one value may be, each once."""
     return value.items if isinstance(value, Union) else (value,)
 
 
@@ -487,7 +494,8 @@ def join(a: Value, b: Value) -> Value:
 
 def _same_member(a: Value, b: Value) -> Value:
     """Two equal members as one, which remembers where both come from."""
-    assert isinstance(a, Member) and isinstance(b, Member)
+    assert isinstance(a, Member)
+    assert isinstance(b, Member)
     trail = joined(a.trail, b.trail)
     return a if trail is a.trail else a.at(trail)
 

@@ -30,6 +30,7 @@ class Corpus:
 
     @cached_property
     def files(self) -> dict[str, bytes]:
+        """The bytes of every file of the core, by path."""
         return {path: self.tree.read(path) for path in self.tree.core_paths()}
 
     def files_with(self, *words: str) -> list[str]:
@@ -43,6 +44,7 @@ class Corpus:
         ]
 
     def modules_with(self, *words: str) -> Iterator[Module]:
+        """The modules whose text holds every word."""
         for path in self.files_with(*words):
             module = self.program.module_at(path)
             if module is not None:
@@ -129,10 +131,12 @@ def classes_of(module: Module) -> Iterator[ir.ClassDef]:
 
 
 def methods_of(c: ir.ClassDef) -> set[str]:
+    """The names of the functions in a class body."""
     return {s.name for s in c.body if isinstance(s, ir.FunctionDef)}
 
 
 def members_of(c: ir.ClassDef) -> set[str]:
+    """The names that a class body assigns."""
     names: set[str] = set()
     for s in c.body:
         if isinstance(s, ir.Assign):

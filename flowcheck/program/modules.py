@@ -7,7 +7,6 @@ A module's top level is interpreted on demand, one name at a time, so this room 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -240,7 +239,9 @@ class Program:
         if found is None:
             n = re.escape(name.encode())
             pattern = re.compile(
-                rb"^[ \t]+(?:[\w.]+\.)?" + n + rb"(?:\.(?:update|append|add|extend|insert|pop|remove|clear|setdefault|discard)\("
+                rb"^[ \t]+(?:[\w.]+\.)?"
+                + n
+                + rb"(?:\.(?:update|append|add|extend|insert|pop|remove|clear|setdefault|discard)\("
                 rb"|\[[^\]\n]*\][ \t]*(?:\|)?=(?!=))|^[ \t]+del[ \t]+" + n + rb"\[",
                 re.M,
             )
@@ -260,10 +261,7 @@ class Program:
         stored, and the attribute. Modules that nothing imports are left out."""
         found: list[tuple[Module, str, str]] = []
         for path, data in self.corpus.files.items():
-            hits = {
-                (m.group(1) or m.group(3), m.group(2) or m.group(4) or b"")
-                for m in _PATCH.finditer(data)
-            }
+            hits = {(m.group(1) or m.group(3), m.group(2) or m.group(4) or b"") for m in _PATCH.finditer(data)}
             module = self.module_at(path) if hits else None
             if module is None or not self._imported(module):
                 continue
@@ -280,6 +278,7 @@ class Program:
         return any(last in data and pattern.search(data) for p, data in self.corpus.files.items() if p != module.path)
 
     def module_at(self, path: str) -> Module | None:
+        """The module of that path; None when it cannot be parsed."""
         return self.module(self.tree.module_name(path))
 
     @staticmethod

@@ -81,12 +81,14 @@ class SliceCache:
         self.slices: dict[tuple[object, ...], tuple[ir.Stmt, ...]] = {}
 
     def parts(self, node: ir.Node) -> tuple[ir.Node, ...]:
+        """Every node below one, itself first."""
         found = self._parts.get(id(node))
         if found is None:
             found = self._parts[id(node)] = (node, tuple(sub_expressions(node)))
         return found[1]
 
     def names(self, node: object) -> frozenset[str]:
+        """The names that a node reads."""
         if not isinstance(node, ir.Node):
             return frozenset(names_in(node))
         found = self._names.get(id(node))
@@ -164,12 +166,14 @@ class _Slicer:
         out.reverse()
         return tuple(out)
 
+    def _calls(self, e: ir.Expr) -> bool:
+        return any(isinstance(x, ir.Call) for x in self.cache.parts(e))
+
     def statement(self, s: ir.Stmt, after: bool, in_loop: bool) -> ir.Stmt | None:
-        if self.c.statement(s):
-            if not isinstance(s, (ir.If, ir.For, ir.While, ir.With, ir.Try, ir.Match)):
-                self.need(s)
-                self.any_kept = True
-                return s
+        if self.c.statement(s) and not isinstance(s, (ir.If, ir.For, ir.While, ir.With, ir.Try, ir.Match)):
+            self.need(s)
+            self.any_kept = True
+            return s
         if isinstance(s, ir.ExprStmt):
             return self.expression(s)
         if isinstance(s, (ir.Assign, ir.AnnAssign, ir.AugAssign)):
@@ -295,9 +299,9 @@ class _Slicer:
         calls = self.holds_call(s.test) or self.binds_needed(s.test)
         if not body and not orelse and not calls:
             return None
-        if not real and not calls and _only_raises(body) and _only_raises(orelse) and not self.c.mentions(s.test):
-            if any(isinstance(x, ir.Call) for x in self.cache.parts(s.test)):
-                return None  # a check whose outcome would cost more than the path that it cuts off
+        only_a_check = not real and not calls and _only_raises(body) and _only_raises(orelse)
+        if only_a_check and not self.c.mentions(s.test) and self._calls(s.test):
+            return None  # a check whose outcome would cost more than the path that it cuts off
         if not real and not calls and not self.c.wants_value and _only_stores(body) and _only_stores(orelse):
             # Only stores of untracked attributes: both may or may not happen.
             pass

@@ -24,6 +24,19 @@ class Tree(Protocol):
         """A file's bytes."""
         ...
 
+    def core_paths(self) -> tuple[str, ...]:
+        """Those of the files in scope that belong to the part of the tree that serves."""
+        ...
+
+    def is_namespace(self, module: str) -> bool:
+        """Whether a dotted name is a folder of the tree without a module of its own."""
+        ...
+
+    @property
+    def package(self) -> str:
+        """The name of the package."""
+        ...
+
     def file_digest(self, path: str) -> str:
         """SHA-256 (hex) of a file's bytes."""
         ...

@@ -56,60 +56,50 @@ def allowed(row: Row, release: Release) -> list[Finding]:
     return [f for f in release.findings if (f.phase, f.path) == (row.phase, row.path) and f.rule in row.rules]
 
 
-@pytest.mark.long
 def test_every_worker_of_the_selector_is_listed(release: Release, scan: Scan) -> None:
     assert set(scan.facts.workers) == release.names
     assert {row.worker for row in scan.rows} == release.names
 
 
-@pytest.mark.long
 def test_every_question_is_asked(release: Release, scan: Scan) -> None:
     listed = {(row.worker, row.phase, row.path) for row in scan.rows}
     assert listed >= set(expected_rows(release))
 
 
-@pytest.mark.long
 def test_no_way_of_running_is_listed_that_the_tree_refuses(release: Release, scan: Scan) -> None:
     listed = {(row.worker, row.phase, row.path) for row in scan.rows}
     assert listed <= set(expected_rows(release))
 
 
-@pytest.mark.long
 def test_each_mode_is_set_at_the_line_that_the_tree_says(release: Release, scan: Scan) -> None:
     assert misplaced(release, scan) == []
 
 
-@pytest.mark.long
 def test_a_mode_that_is_set_elsewhere_too_is_one_for_users(release: Release, scan: Scan) -> None:
     assert {place for row in scan.rows for place in row.others} <= {release.for_users}
 
 
-@pytest.mark.long
 def test_everything_eager_and_every_decode_graph_is_proved(release: Release, scan: Scan) -> None:
     rows = [row for row in scan.rows if row.path != "prefill_graph"]
     assert rows
     assert [row for row in rows if not is_proved(row)] == []
 
 
-@pytest.mark.long
 def test_prefill_graphs_are_proved_or_violated_for_a_known_reason(release: Release, scan: Scan) -> None:
     rows = [row for row in scan.rows if row.path == "prefill_graph"]
     assert [row for row in rows if not is_proved(row) and not allowed(row, release)] == []
 
 
-@pytest.mark.long
 def test_nothing_is_unproved(release: Release, scan: Scan) -> None:
     assert scan.unproved == 0, scan.said()
     assert scan.facts.open == ()
 
 
-@pytest.mark.long
 def test_every_finding_is_one_that_was_argued(release: Release, scan: Scan) -> None:
     found = {(f.rule, f.severity.value, f.phase.value if f.phase else "", where(f.place)) for f in scan.findings}
     assert found == {(f.rule, f.severity, f.phase, f.place) for f in release.findings}, scan.said()
 
 
-@pytest.mark.long
 def test_idle_forwards_and_plain_decodes_are_no_questions(release: Release, scan: Scan) -> None:
     assert {row.phase for row in scan.rows} == set(PHASES)
     assert all(not flow.consumed or flow.phase.value not in PHASES for flow in scan.quiet)
