@@ -252,19 +252,6 @@ LOOKALIKES = (
     ),
     Lookalike("an-extra-extend-whose-states-are-thrown-away", REPLAY),
     Lookalike(
-        "an-extra-extend-of-which-only-the-logits-are-used",
-        (
-            *REPLAY[:2],
-            method(f"""
-                def replay_window(self, batch: ScheduleBatch):
-                    window = batch.get_model_worker_batch()
-                    window.capture_hidden_mode = {NULL}
-                    result = self.target_worker.forward_batch_generation(window)
-                    self.window_tokens = result.next_token_ids
-            """),
-        ),
-    ),
-    Lookalike(
         "an-idle-batch-that-asks-for-null",
         (
             (
