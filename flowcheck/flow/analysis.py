@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from flowcheck.data import rules_dir
 from flowcheck.flow import modes
 from flowcheck.flow.facts import Assumption, Facts, Flow, Open, Path, Phase, Place, ScanStats
+from flowcheck.flow.kept import KeptFacts
 from flowcheck.flow.relevance import Relevance, effects_of
 from flowcheck.flow.roles import MissingRole
 from flowcheck.flow.scenario import Scenario
@@ -45,9 +46,17 @@ def analyse(
     progress: Progress | None = None,
 ) -> Facts:
     """Walks ``tree`` under ``scenario``. A tree without the parts that the walk needs gives an open question."""
+    kept = KeptFacts(cache_dir / "facts", tree, scenario) if cache_dir is not None and vocabulary is None else None
+    facts = kept.load() if kept is not None else None
+    if facts is not None:
+        return facts
     words = vocabulary if vocabulary is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
     cache = SyntaxCache(cache_dir / "syntax") if cache_dir is not None else None
-    return _with_deep_stack(lambda: _analyse(tree, scenario, words, cache, progress))
+    warned = len(tree.warnings)
+    facts = _with_deep_stack(lambda: _analyse(tree, scenario, words, cache, progress))
+    if kept is not None and len(tree.warnings) == warned:  # a warning belongs to the scan that meets it
+        kept.save(facts)
+    return facts
 
 
 def _with_deep_stack(work: Callable[[], T]) -> T:

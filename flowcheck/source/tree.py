@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -109,8 +110,16 @@ class Tree:
         read, it stands in: CRC-32 and size from a zip's directory, the blob id from git. Digests of one tree from two
         kinds of source therefore differ.
         """
+        return self._digest(self._paths)
+
+    @cached_property
+    def package_digest(self) -> str:
+        """As `digest`, over every ``.py`` file of the package: code in scope may import any of them."""
+        return self._digest(sorted(self._all))
+
+    def _digest(self, paths: Iterable[str]) -> str:
         whole = hashlib.sha256(_FORMAT)
-        for path in self._paths:
+        for path in paths:
             mark = self._store.fingerprint(path) or self.file_digest(path)
             whole.update(f"{path}\0{mark}\n".encode("utf-8", "surrogateescape"))
         return whole.hexdigest()

@@ -1,0 +1,63 @@
+"""A second scan of the same tree evaluates nothing, and nothing that could change an answer is taken for the same."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flowcheck.flow import Scenario
+from flowcheck.flow.analysis import analyse
+from flowcheck.flow.facts import Facts
+from flowcheck.source import open_source
+from tests.flow.trees import EAGLE_WORKER, HEALTHY
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return shutil.copytree(HEALTHY, tmp_path / "tree")
+
+
+def scan(tree: Path, cache: Path, algorithm: str = "EAGLE3") -> Facts:
+    with open_source(str(tree)) as opened:
+        return analyse(opened, Scenario(algorithm), cache_dir=cache)
+
+
+def test_a_second_scan_says_the_same_and_evaluates_nothing(tree: Path, tmp_path: Path) -> None:
+    first, second = scan(tree, tmp_path / "cache"), scan(tree, tmp_path / "cache")
+    assert first.flows
+    assert (second.flows, second.open, second.assumptions, second.workers) == (
+        first.flows,
+        first.open,
+        first.assumptions,
+        first.workers,
+    )
+    assert first.stats.steps > 0
+    assert second.stats.steps == 0
+
+
+def test_an_edit_is_seen(tree: Path, tmp_path: Path) -> None:
+    before = scan(tree, tmp_path / "cache")
+    worker = tree / EAGLE_WORKER
+    worker.write_text(worker.read_text("utf-8").replace("CaptureHiddenMode.FULL", "CaptureHiddenMode.LAST"), "utf-8")
+    after = scan(tree, tmp_path / "cache")
+    assert after.stats.steps > 0
+    assert after.flows != before.flows
+
+
+def test_another_algorithm_is_another_question(tree: Path, tmp_path: Path) -> None:
+    scan(tree, tmp_path / "cache")
+    assert scan(tree, tmp_path / "cache", "NGRAM").scenario != scan(tree, tmp_path / "cache").scenario
+
+
+@pytest.mark.parametrize("damage", [b"", b"no facts", None])
+def test_a_damaged_entry_is_made_anew(tree: Path, tmp_path: Path, damage: bytes | None) -> None:
+    first = scan(tree, tmp_path / "cache")
+    (entry,) = (tmp_path / "cache" / "facts").iterdir()
+    data = entry.read_bytes()
+    entry.write_bytes(data[:-1] + bytes([data[-1] ^ 1]) if damage is None else damage)
+    second = scan(tree, tmp_path / "cache")
+    assert second.flows == first.flows
+    assert second.stats.steps > 0
+    assert scan(tree, tmp_path / "cache").stats.steps == 0
