@@ -489,7 +489,14 @@ def _beyond_instance(
     assert obj.cls is not None
     if cv is not None and not (obj.kind == "free" and not isinstance(cv, FuncV)):
         if isinstance(cv, FuncV):
-            return bind(it, cv, b, obj.cls, fr, st, node)
+            method = bind(it, cv, b, obj.cls, fr, st, node)
+            if obj.kind != "skeleton" or not any(c.module.stores(name) for c in obj.cls.mro):
+                return method
+            if ("attribute", b.oid, name) in it.lazy_busy:
+                return method  # what the replacement is made of
+            own = skeletons.attribute(it, b, obj, name, fr, st)  # a method that is replaced on the instance
+            held = names.drop_unbound(own) if own is not None else None
+            return method if held is None else held if held is own else join(method, held)
         if isinstance(cv, Ref):
             reader = descriptor(it, cv, "__get__", st)
             if reader is not None:
@@ -549,5 +556,3 @@ def calls_method(it: Interpreter, b: Value | None, name: str, fr: Frame, st: Sta
 OF_OBJECT = ("__setattr__", "__delattr__", "__getattribute__")
 RECORD_METHODS = ("_replace", "_asdict", "index", "count")
 
-
-_ = NONE

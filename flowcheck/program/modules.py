@@ -29,6 +29,7 @@ def _root(expr: ir.Expr) -> str | None:
 _PATCH = re.compile(
     rb"^(\w+)(?:\.\w+)*\.(\w+)[ \t]*=(?!=)|^setattr\([ \t]*(\w+)(?:\.\w+)*[ \t]*,[ \t]*[\"'](\w*)[\"']", re.M
 )
+_STORED = re.compile(r"\.(\w+)[ \t]*(?::[^=\n]+)?=(?!=)")
 
 
 class Module:
@@ -47,6 +48,7 @@ class Module:
         self._functions: list[ir.FunctionDef] | None = None
         self._globals: dict[str, list[ir.FunctionDef]] = {}
         self._spelled: dict[str, bool] = {}
+        self._stored: frozenset[str] | None = None
         effects: list[ir.Stmt] = []
         for statement in self.body:
             self._index(statement, statement, effects)
@@ -137,6 +139,13 @@ class Module:
             for case in s.cases:
                 for x in case.body:
                     self._index(x, top, effects)
+
+    def stores(self, name: str) -> bool:
+        """Whether the module assigns an attribute of that name to some object."""
+        if self._stored is None:
+            text = self.syntax.text if self.syntax is not None else ""
+            self._stored = frozenset(_STORED.findall(text))
+        return name in self._stored
 
     def spells(self, name: str) -> bool:
         """Whether the module's text holds the name as a string, other than to read an attribute by it."""
