@@ -555,4 +555,3 @@ def calls_method(it: Interpreter, b: Value | None, name: str, fr: Frame, st: Sta
 
 OF_OBJECT = ("__setattr__", "__delattr__", "__getattribute__")
 RECORD_METHODS = ("_replace", "_asdict", "index", "count")
-
