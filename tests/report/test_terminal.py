@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
@@ -219,6 +220,13 @@ def test_a_tree_without_any_flow_says_so() -> None:
     lines = shown(report(facts()))
     assert "no forward of the target was found" in lines
     assert lines[-1].startswith("2 questions: 0 proved, 0 violated, 2 unproved")
+
+
+def test_forwards_that_feed_no_draft_are_not_called_missing() -> None:
+    quiet = [replace(each, consumed=False) for each in healthy("StandaloneWorker")]
+    lines = shown(report(facts(*quiet)))
+    assert any("feeds its hidden states to a draft" in line for line in lines)
+    assert "no forward of the target was found" not in lines
 
 
 def test_brackets_in_the_tree_are_no_markup() -> None:

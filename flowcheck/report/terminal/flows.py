@@ -36,7 +36,8 @@ def flow_lines(report: Report, width: int, *, verbose: bool) -> list[Text]:
     """The table. Idle forwards and those that do not feed the draft appear in the verbose one alone."""
     flows = [flow for flow in report.flows if verbose or flow.verdict is not None]
     if not flows:
-        return [Text("no forward of the target was found", style="bold")]
+        quiet = "no target forward feeds its hidden states to a draft; --verbose lists them"
+        return [Text(quiet if report.flows else "no forward of the target was found", style="bold")]
     for level in (0, 1, 2):
         rows = _rows(flows, level, report.source.root)
         if _total(widths := _widths(rows)) <= width:
