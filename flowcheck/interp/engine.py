@@ -56,6 +56,7 @@ class Raised:
     value: Value
     site: Site | None
     certain: bool = True
+    weight: int = 1  # how many states were joined into this one
 
 
 Outcome = tuple[str, State, "Value | None"]
@@ -442,14 +443,19 @@ class Interpreter:
     def may_raise(self, state: State, node: ir.Node | None, frame: Frame | None) -> None:
         """An operation on something unknown may raise anything; only a ``try`` around it can tell."""
         if self.in_try and not self.in_base:
-            pending = self.handlers[-1]
-            if sum(1 for r in pending if r.name == "?") < 12:
-                self.may_throw("?", state, node, frame, certain=False)
-            else:  # enough of them: fold this one into the last, so that none is lost and none is added
-                for r in reversed(pending):
-                    if r.name == "?":
-                        r.state = merge([r.state, state.fork()])
-                        break
+            self.may_throw("?", state, node, frame, certain=False)
+            self._fold(self.handlers[-1])
+
+    def _fold(self, pending: list[Raised]) -> None:
+        """Joins the states of unknown exceptions in pairs of equal weight, as a binary counter carries.
+
+        Neighbours share most of what they hold, so that their join is cheap; few are left, and none is lost.
+        """
+        places = [i for i, r in enumerate(pending) if r.name == "?"]
+        while len(places) > 1 and pending[places[-1]].weight == pending[places[-2]].weight:
+            last, before = pending.pop(places.pop()), pending[places[-1]]
+            before.state = merge([before.state, last.state])
+            before.weight *= 2
 
     # ------------------------------------------------------------------------------------------------- forking
     def both(self, state: State, arms: Sequence[tuple[State, Callable[[State], Value]]]) -> Value:
