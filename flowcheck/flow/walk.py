@@ -91,6 +91,7 @@ class Walk:
         device = Known(words.scenario.device)
         config = Config(
             tracked=self.tracked,
+            follow_raises=False,
             functions=functions,
             keyed={k: self._literal(v) for k, v in words.scenario.expressions.items()},
             skeletons=lambda c: False,

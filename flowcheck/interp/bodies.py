@@ -24,6 +24,46 @@ def body_of(it: Interpreter, f: FuncV) -> tuple[ir.Stmt, ...]:
     return f.module.syntax.body_of(node)
 
 
+def blocks(s: ir.Stmt) -> list[tuple[ir.Stmt, ...]]:
+    """The blocks of statements that a statement holds; those of a nested definition are none of them."""
+    if isinstance(s, (ir.If, ir.For, ir.While)):
+        return [s.body, s.orelse]
+    if isinstance(s, ir.With):
+        return [s.body]
+    if isinstance(s, ir.Try):
+        return [s.body, *(h.body for h in s.handlers), s.orelse, s.final]
+    if isinstance(s, ir.Match):
+        return [c.body for c in s.cases]
+    return []
+
+
+def escapes(body: tuple[ir.Stmt, ...], in_loop: bool = False) -> bool:
+    """Whether a block may be left by ``return``, ``break`` or ``continue``: in a ``finally``, that drops an exception."""
+    for s in body:
+        if isinstance(s, ir.Return) or (isinstance(s, (ir.Break, ir.Continue)) and not in_loop):
+            return True
+        turns = s.body if isinstance(s, (ir.For, ir.While)) else None
+        if any(escapes(block, in_loop or block is turns) for block in blocks(s)):
+            return True
+    return False
+
+
+def reraises(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether a handler always ends by raising."""
+    return bool(body) and isinstance(body[-1], ir.Raise) and not escapes(body)
+
+
+def returns_something(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether a function may return what is not None or False."""
+    for s in body:
+        if isinstance(s, ir.Return) and s.value is not None:
+            if not (isinstance(s.value, ir.Const) and s.value.value in (None, False)):
+                return True
+        elif any(returns_something(block) for block in blocks(s)):
+            return True
+    return False
+
+
 _LOCALS: dict[int, tuple[object, frozenset[str]]] = {}
 
 

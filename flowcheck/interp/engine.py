@@ -151,7 +151,8 @@ class Config:
     ``dynamic``: predicate on a function: may it store attributes that its text does not name.
     ``observer``: sees every call that is not entered; a returned value is the call's result. ``on_store``: sees every
     store to a tracked attribute (object, name, old value, new value, state). ``on_return``: sees what every function of
-    the tree returns (function, arguments, value, state, frame).
+    the tree returns (function, arguments, value, state, frame). ``follow_raises``: whether an exception that nothing on the
+    stack can catch is followed outwards through ``finally`` and context managers; without, it is only noted.
     """
 
     tracked: frozenset[str] = frozenset()
@@ -169,6 +170,7 @@ class Config:
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
+    follow_raises: bool = True
     max_steps: int = 4_000_000
     max_depth: int = 60
     call_budget: int = 2_000
@@ -190,11 +192,12 @@ class Interpreter:
         self.config = config
         self.base = Base()
         self.base_state = BaseState(self.base)
+        self.gone = State(self.base)  # in place of the state of an exception that ends the run
         self.steps = 0
         self.step_limit = config.max_steps
         self.depth = 0
         self.handlers: list[list[Raised]] = [[]]
-        self.in_try = 0
+        self.in_try = 0  # how many constructs around may go on after an exception
         self.making: list[ClassV] = []
         self._module_oids: dict[Module, int] = {}
         self.ran: set[int] = set()
@@ -438,7 +441,17 @@ class Interpreter:
     ) -> None:
         """Notes that an exception may be raised here; the run continues as well."""
         site = frame.site(node) if frame is not None and node is not None else None
-        self.handlers[-1].append(Raised(state.fork(), name, cls, value, site, certain))
+        if self.in_try or self.config.follow_raises:
+            self.handlers[-1].append(Raised(state.fork(), name, cls, value, site, certain))
+        elif certain:
+            self.handlers[-1].append(Raised(self.gone, name, cls, value, site, certain))
+
+    def followed(self, raised: list[Raised]) -> list[Raised]:
+        """Those of ``raised`` that somebody may catch; the others go on outwards as they are."""
+        if self.config.follow_raises:
+            return raised
+        self.handlers[-1].extend(r for r in raised if r.state is self.gone)
+        return [r for r in raised if r.state is not self.gone]
 
     def may_raise(self, state: State, node: ir.Node | None, frame: Frame | None) -> None:
         """An operation on something unknown may raise anything; only a ``try`` around it can tell."""
@@ -487,12 +500,14 @@ class Interpreter:
         """A question beside the run: unobserved, its raises dropped, and not charged to whoever runs."""
         budgets, self.budgets = self.budgets, []
         start = self.steps
+        in_try, self.in_try = self.in_try, 0
         self.quiet += 1
         self.handlers.append([])
         try:
             yield
         finally:
             self.handlers.pop()
+            self.in_try = in_try
             self.quiet -= 1
             spent = self.steps - start
             self.budgets = [b + spent for b in budgets]

@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import calls, managers, names
+from flowcheck.interp.bodies import escapes, reraises
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -152,8 +153,9 @@ def _builtin_subclass(name: str, of: str) -> bool | None:
 def try_(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
     """``try``: what is raised goes to the handlers, and everything passes through ``finally``."""
     it.handlers.append([])
-    if s.handlers or s.final:
-        it.in_try += 1
+    leaves = escapes(s.final)
+    goes_on = leaves or not all(reraises(h.body) for h in s.handlers)
+    it.in_try += goes_on
     want = fr.want
     if s.final:
         fr.want = None  # what ``finally`` returns may replace what is returned here
@@ -161,13 +163,12 @@ def try_(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
         outcomes = it.exec_block(s.body, fr, st)
     finally:
         raised = it.handlers.pop()
-        if s.handlers or s.final:
-            it.in_try -= 1
+        it.in_try -= goes_on
+    raised = it.followed(raised)
     done: list[Outcome] = []
     late: list[Raised] = []
     it.handlers.append(late)  # what the else block and the handlers raise passes through ``finally`` only
-    if s.final:
-        it.in_try += 1
+    it.in_try += leaves
     try:
         for outcome in outcomes:
             if outcome[0] == "n" and s.orelse:
@@ -202,9 +203,8 @@ def try_(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
     finally:
         it.handlers.pop()
         fr.want = want
-        if s.final:
-            it.in_try -= 1
-    raised = raised + late
+        it.in_try -= leaves
+    raised = raised + it.followed(late)
     if s.final:
         return _finally(it, s.final, fr, done, raised)
     it.handlers[-1].extend(raised)
@@ -325,7 +325,8 @@ def _with_exit(
     from flowcheck.interp.engine import Dead
 
     it.handlers.append([])
-    it.in_try += 1
+    swallows = managers.may_swallow(it, manager, st)
+    it.in_try += swallows
     want, fr.want = fr.want, None  # a return is no end before the manager is left
     outcomes: list[Outcome] = []
     try:
@@ -336,7 +337,7 @@ def _with_exit(
         pass
     finally:
         raised = it.handlers.pop()
-        it.in_try -= 1
+        it.in_try -= swallows
         fr.want = want
     done: list[Outcome] = []
     for o in outcomes:
@@ -345,7 +346,7 @@ def _with_exit(
         except Dead:
             continue
         done.append(o)
-    for r in fold(raised):
+    for r in fold(it.followed(raised)):
         state = r.state.fork()
         try:
             swallowed = managers.leave(it, manager, r, s, fr, state)
@@ -392,11 +393,7 @@ def _with_generator(
         return NONE
 
     func, args, keywords = manager
-    it.in_try += 1
-    try:
-        calls.call(it, func, args, keywords, st, item.value, fr, hook=body)
-    finally:
-        it.in_try -= 1
+    calls.call(it, func, args, keywords, st, item.value, fr, hook=body)
     out: list[Outcome] = []
     left = st.obj(how).attrs
     for x in alternatives(left["how"]):

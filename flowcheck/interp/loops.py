@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import calls, classes, functions, names, operators, refine
+from flowcheck.interp.bodies import escapes
 from flowcheck.interp.handlers import merge_normal
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
@@ -487,6 +488,8 @@ def _loop_lazily(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) 
 
     markers: list[Value] = []
     it.handlers.append([])
+    closes = escapes(s.body)  # leaving the loop raises inside the generator, and goes on here
+    it.in_try += closes
     ended: State | None = st
     try:
         functions.consume(it, source, fr, st, s, body)
@@ -494,6 +497,7 @@ def _loop_lazily(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) 
         ended = None
     finally:
         mine = it.handlers.pop()
+        it.in_try -= closes
     done: list[Outcome] = []
     breaks: list[State] = []
     for r in mine:

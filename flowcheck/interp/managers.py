@@ -28,7 +28,7 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Frame, Interpreter, Raised
 
-__all__ = ["METHODS", "STACK", "enter", "leave", "call_inside", "decorates", "make", "method", "needs_leaving"]
+__all__ = ["METHODS", "STACK", "enter", "leave", "call_inside", "decorates", "make", "may_swallow", "method", "needs_leaving"]
 
 STACK = "exit stack"
 METHODS = frozenset(
@@ -99,6 +99,20 @@ def enter(it: Interpreter, manager: Value, node: ir.Node | None, fr: Frame, st: 
 def needs_leaving(it: Interpreter, manager: Value, st: State) -> bool:
     """Whether leaving the manager runs code of the tree, or may swallow an exception."""
     return _tag(manager, st) is not None or _method(it, manager, st, "__exit__", "__aexit__") is not None
+
+
+def may_swallow(it: Interpreter, manager: Value, st: State) -> bool:
+    """Whether the run may go on after an exception inside the manager, as far as the text of its exit says."""
+    from flowcheck.interp.bodies import body_of, returns_something
+
+    if _tag(manager, st) is not None:
+        return _tag(manager, st) != "closing"
+    method = _method(it, manager, st, "__exit__", "__aexit__")
+    if method is None:
+        return False
+    assert isinstance(method, BoundV)
+    f = method.func
+    return not isinstance(f, FuncV) or bool(f.around) or returns_something(body_of(it, f))
 
 
 def leave(

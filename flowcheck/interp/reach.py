@@ -104,6 +104,7 @@ def weakly(it: Interpreter, st: State, work: Callable[[State], object]) -> bool:
     ends = [without]
     returned = True
     it.handlers.append([])
+    it.in_try += 1
     try:
         work(inside)
         ends.append(inside)
@@ -111,6 +112,7 @@ def weakly(it: Interpreter, st: State, work: Callable[[State], object]) -> bool:
         returned = False
     finally:
         raised = it.handlers.pop()
+        it.in_try -= 1
     ends += [r.state for r in raised]
     st.become(merge(ends).fork())
     return returned
@@ -123,12 +125,14 @@ def blurred(it: Interpreter, st: State, run: Callable[[State], object], site: Si
     scratch = st.fork()
     it.handlers.append([])
     it.quiet += 1
+    it.in_try += 1
     try:
         run(scratch)
     except Dead:
         pass
     finally:
         it.quiet -= 1
+        it.in_try -= 1
         ends = [scratch, *(r.state for r in it.handlers.pop())]
     for end in ends:
         for oid in touched(st, end):

@@ -347,6 +347,7 @@ def _quietly(it: Interpreter) -> Iterator[None]:
     it.quiet += 1
     it.handlers.append([])
     depth, lowest, in_try, loops = it.depth, it.base.lowest, it.in_try, it.loop_sites
+    it.in_try = 0
     try:
         yield
     except CallCut:
