@@ -20,7 +20,7 @@ from flowcheck.flow.splits import candidates, describe_key, worker_splits
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.flow.walk import Walk
 from flowcheck.interp import attributes, calls
-from flowcheck.interp.engine import Budget, Dead
+from flowcheck.interp.frames import Budget, Dead
 from flowcheck.interp.values import NONE, Known
 from flowcheck.program.modules import Program
 from flowcheck.source import SourceWarning, Tree

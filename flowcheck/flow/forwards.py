@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flowcheck.interp.engine import Raised
+from flowcheck.interp.frames import Raised
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import ClassV, Value
 

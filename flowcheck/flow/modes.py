@@ -9,7 +9,7 @@ from flowcheck.flow.facts import Flow, Mode, Open, Path, Phase, Place, Step
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.flow.walk import Forward, Walk
 from flowcheck.interp import attributes, calls
-from flowcheck.interp.engine import Dead, Raised
+from flowcheck.interp.frames import Dead, Raised
 from flowcheck.interp.trails import Site, Trail, chains, links
 from flowcheck.interp.values import (
     UNBOUND,

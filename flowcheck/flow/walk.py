@@ -16,7 +16,8 @@ from flowcheck.flow.roles import Roles, find_roles
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import attributes, calls, classes, names, operators
-from flowcheck.interp.engine import Budget, CallCut, CallEvent, Config, Dead, Frame, Interpreter, LazyCut
+from flowcheck.interp.engine import Config, Interpreter
+from flowcheck.interp.frames import Budget, CallCut, CallEvent, Dead, Frame, LazyCut
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (

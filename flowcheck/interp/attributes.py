@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import classes, managers, views
+from flowcheck.interp import calls, classes, managers, names, operators, skeletons, views
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.stores import CONTAINER_NAMES, delete, descriptor, forget, set_, set_past_hook, store
 from flowcheck.interp.values import (
@@ -35,7 +36,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 __all__ = [
     "RECORD_METHODS", "bind", "calls_method", "delete", "forget", "get", "get_or", "plain_get", "set_", "set_past_hook",
@@ -55,7 +57,6 @@ def get(
     default: Value | None = None,
 ) -> Value:
     """``b.name``; with ``default``, ``getattr(b, name, default)``."""
-    from flowcheck.interp.engine import Dead
 
     if isinstance(b, Union):
         if len(b.items) > 1 and any(_runs_code(it, x, name, st) for x in b.items):
@@ -82,8 +83,6 @@ def get(
     if isinstance(b, ClassV):
         return _of_class(it, b, name, fr, st, node, default)
     if isinstance(b, ModuleV):
-        from flowcheck.interp import names
-
         if name == "__dict__":
             return views.view_of(b)
         v = names.global_value(it, b.module, name, st)
@@ -95,8 +94,6 @@ def get(
         it.may_raise(st, node, fr)
         return Unknown(f"{b.module.name}.{name}")
     if isinstance(b, ExternalV):
-        from flowcheck.interp import calls
-
         return calls.external_attr(it, b, name)
     if isinstance(b, SuperV):
         return _of_super(it, b, name, fr, st, node)
@@ -167,7 +164,6 @@ def get_or(
     """``getattr(b, name, default)``: what a getter raises is the default too, if it is an AttributeError."""
     if not any(_runs_code(it, x, name, st) for x in alternatives(b)):
         return get(it, b, name, fr, st, node, default)
-    from flowcheck.interp.engine import Dead
     from flowcheck.interp.heap import merge
     from flowcheck.interp.statements import catches
 
@@ -281,8 +277,6 @@ def _of_class(
                 return meta
             hook = classes.class_attr(it, b.metaclass, "__getattr__", st)
             if isinstance(hook, FuncV):
-                from flowcheck.interp import calls
-
                 return calls.call(it, BoundV(hook, b), [Known(name)], {}, st, node, fr)
         if name in ("__init__", "__new__", "__subclasses__", "__eq__", "__hash__", "__repr__", "mro", "__call__"):
             return Unknown(f"{b.name}.{name}")
@@ -304,7 +298,6 @@ def _of_class(
         return it.at(v, fr.site(node), f"{b.name}.{name}")
     if isinstance(v, FieldSpec):
         return v.default if v.default is not None else Unknown(f"the field {b.name}.{name}")
-    from flowcheck.interp import names
 
     bound = names.drop_unbound(v)
     return bound if bound is not None else Unknown(f"{b.name}.{name}")
@@ -339,8 +332,6 @@ def bind(it: Interpreter, v: FuncV, self_: Value, cls: ClassV, fr: Frame, st: St
     if v.kind == "class":
         return BoundV(v, cls)
     if v.kind in ("property", "cached"):
-        from flowcheck.interp import calls
-
         return calls.call(it, v, [self_], {}, st, node, fr, attribute=True)
     return BoundV(v, self_)
 
@@ -348,7 +339,6 @@ def bind(it: Interpreter, v: FuncV, self_: Value, cls: ClassV, fr: Frame, st: St
 def _of_object(
     it: Interpreter, b: Ref, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None
 ) -> Value:
-    from flowcheck.interp import names
 
     obj = st.get(b.oid)
     if obj is None:
@@ -375,8 +365,6 @@ def _of_object(
     if it.hooked_reads and obj.kind == "object":
         reader = classes.class_attr(it, obj.cls, "__getattribute__", st)
         if isinstance(reader, FuncV):
-            from flowcheck.interp import calls
-
             return calls.call(it, BoundV(reader, b), [Known(name)], {}, st, node, fr)
     return plain_get(it, b, obj, name, fr, st, node, default)
 
@@ -392,7 +380,6 @@ def plain_get(
     default: Value | None = None,
 ) -> Value:
     """``object.__getattribute__(b, name)`` of an instance of a class of the tree."""
-    from flowcheck.interp import names
 
     assert obj.cls is not None
     if name == "__class__":
@@ -411,8 +398,6 @@ def plain_get(
     if isinstance(cv, Ref) and descriptor(it, cv, "__set__", st) is not None:
         reader = descriptor(it, cv, "__get__", st)
         if reader is not None:
-            from flowcheck.interp import calls
-
             return calls.call(it, reader, [b, obj.cls], {}, st, node, fr)
     v = obj.attrs.get(name)
     may_lack = False
@@ -430,7 +415,6 @@ def plain_get(
             )
         return _cache(it, b, name, cv, cls, fr, st, node)
     if v is not None:  # on some paths the instance holds it: only the others look further
-        from flowcheck.interp.engine import Dead
         from flowcheck.interp.heap import merge
 
         other = st.fork()
@@ -442,8 +426,6 @@ def plain_get(
         return v if rest is None else join(v, rest)
     rest = _beyond_instance(it, b, obj, cv, name, fr, st, node, default, False)
     if rest is None:
-        from flowcheck.interp.engine import Dead
-
         raise Dead
     return rest
 
@@ -484,7 +466,6 @@ def _beyond_instance(
     also: bool,
 ) -> Value | None:
     """What reading gives where the instance itself does not hold the attribute; None when that only raises."""
-    from flowcheck.interp import calls, names, skeletons
 
     assert obj.cls is not None
     if cv is not None and not (obj.kind == "free" and not isinstance(cv, FuncV)):
@@ -535,11 +516,8 @@ def _beyond_instance(
         missing = Unknown(f"{obj.cls.name}.{name}")
         it.may_raise(st, node, fr)
         return missing if default is None else join(default, missing)
-    if name in RECORD_METHODS:
-        from flowcheck.interp import operators
-
-        if operators.record_items(it, obj) is not None:
-            return BuiltinV("m." + name, b)
+    if name in RECORD_METHODS and operators.record_items(it, obj) is not None:
+        return BuiltinV("m." + name, b)
     if default is not None:
         return default
     it.may_throw("AttributeError", st, node, fr)
@@ -548,7 +526,6 @@ def _beyond_instance(
 
 def calls_method(it: Interpreter, b: Value | None, name: str, fr: Frame, st: State, node: ir.Node | None) -> Value:
     """``b.name()``."""
-    from flowcheck.interp import calls
 
     return calls.call(it, get(it, b or NONE, name, fr, st, node), [], {}, st, node, fr)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flowcheck.interp import (
     attributes,
+    calls,
     classes,
     handover,
     iteration_models,
@@ -17,6 +18,7 @@ from flowcheck.interp import (
     views,
 )
 from flowcheck.interp.container_models import method
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration_models import number
 from flowcheck.interp.models import Args, Keywords, Model
@@ -45,7 +47,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 
 __all__ = ["MODELS", "call", "is_instance", "method"]
@@ -76,8 +79,6 @@ def call(it: Interpreter, f: BuiltinV, args: Args, kw: Keywords, st: State, node
         assert views.is_view(f.self_)  # type: ignore[arg-type]
         return views.method(it, f.self_, name[5:], args, kw, st, node, fr)
     if name.startswith("leaf."):
-        from flowcheck.interp import calls
-
         return calls.unknown_call(it, f, args, kw, st, node, fr, f"the model's {name[5:]}")
     if name.startswith("super."):
         return _super_method(it, f, name[6:], args, kw, st, node, fr)
@@ -88,7 +89,6 @@ def call(it: Interpreter, f: BuiltinV, args: Args, kw: Keywords, st: State, node
         ref = it.alloc(st, Obj("exception", attrs={"args": TupleV(args)}))
         st.write(ref.oid).tag = name
         return ref
-    from flowcheck.interp import calls
 
     return calls.unknown_call(it, f, args, kw, st, node, fr, name)
 
@@ -187,8 +187,6 @@ def _length(it: Interpreter, v: Value, st: State, node: ir.Node | None, fr: Fram
         if obj is not None and obj.cls is not None:
             m = classes.class_attr(it, obj.cls, "__len__", st)
             if isinstance(m, FuncV):
-                from flowcheck.interp import calls
-
                 return calls.call(it, BoundV(m, v), [], {}, st, node, fr)
             record = operators.record_items(it, obj)
             if record is not None:
@@ -210,8 +208,6 @@ def _getattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
     if not isinstance(a[1], Known):
         it.may_raise(st, node, fr)
         if isinstance(a[1], Union) and all(isinstance(x, Known) for x in a[1].items):
-            from flowcheck.interp.engine import Dead
-
             found: list[Value] = []
             for x in a[1].items:
                 try:
@@ -318,8 +314,6 @@ def _convert(kind: type) -> Model:
         dunder = {int: "__int__", float: "__float__", str: "__str__"}.get(kind)
         m = classes.class_attr(it, cls, dunder, st) if cls is not None and dunder is not None else None
         if isinstance(m, FuncV):
-            from flowcheck.interp import calls
-
             return calls.call(it, BoundV(m, v), [], {}, st, node, fr)
         written = kind is str and (isinstance(v, Member) or (isinstance(p, Known) and isinstance(p.value, bytes)))
         if isinstance(p, Known) and len(a) == 1 and not kw and not written:  # how a member is written, versions differ
@@ -402,7 +396,6 @@ def _object(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | N
 
 def _method_caller(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     """``operator.methodcaller(name, …)``, called: the object stands last."""
-    from flowcheck.interp import calls
 
     found = _getattr(it, [a[-1], a[0]], {}, st, node, fr)
     return calls.call(it, found, a[1:-1], kw, st, node, fr)

@@ -16,6 +16,7 @@ from flowcheck.interp import (
     reach,
     views,
 )
+from flowcheck.interp.frames import CallCut, CallEvent, Dead
 from flowcheck.interp.heap import BaseState, Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -40,7 +41,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 Hook = Callable[[Value, State], Value]
 
@@ -210,8 +212,6 @@ def _call_union(
         else:
             targets.append(x)
     if not targets:
-        from flowcheck.interp.engine import Dead
-
         raise Dead
     if len(targets) == 1:
         return call(it, targets[0], args, keywords, st, node, fr, open_, hook)
@@ -358,7 +358,6 @@ def _bounded(
     body: tuple[ir.Stmt, ...] | None,
 ) -> Value:
     """A call whose value is used, but which cannot touch what is tracked: entered within a budget, else unknown."""
-    from flowcheck.interp.engine import CallCut
 
     if id(f.node) in it.opaque:
         return skipped(it, f, args, keywords, st)
@@ -413,7 +412,6 @@ def unknown_call(
     why: str,
 ) -> Value:
     """A call of something that the interpreter cannot enter."""
-    from flowcheck.interp.engine import CallEvent
 
     it.count("unknown calls")
     name = why.rsplit(".", 1)[-1]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import functions
+from flowcheck.interp import attributes, calls, functions
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
     NONE,
@@ -27,7 +28,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
     from flowcheck.interp.trails import Site
 
 ENUM_BASES = {
@@ -44,8 +46,7 @@ PLAIN_BASES = {
 
 def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
     """Runs a class statement: its body, metaclass, descriptors and decorators."""
-    from flowcheck.interp.engine import Dead
-    from flowcheck.interp.engine import Frame as FrameType
+    from flowcheck.interp.frames import Frame as FrameType
 
     c = ClassV(s.name, s, fr.module, it.base.address(), fr.owner)
     for arg in s.bases:
@@ -125,8 +126,6 @@ def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
 
 def _name_descriptors(it: Interpreter, c: ClassV, fr: Frame, st: State) -> None:
     """``__set_name__`` of what the class body assigned."""
-    from flowcheck.interp import calls
-    from flowcheck.interp.engine import Dead
 
     for name, v in list(it.base.objects[c.oid].attrs.items()):
         obj = st.get(v.oid) if isinstance(v, Ref) else None
@@ -142,8 +141,6 @@ def _name_descriptors(it: Interpreter, c: ClassV, fr: Frame, st: State) -> None:
 
 def _run_hooks(it: Interpreter, c: ClassV, fr: Frame, st: State) -> None:
     """What the class statement runs besides its body: ``__init_subclass__``, a metaclass's ``__new__`` and ``__init__``."""
-    from flowcheck.interp import calls
-    from flowcheck.interp.engine import Dead
 
     given = {k: v for k, v in c.keywords.items() if k in {a.keyword for a in c.node.bases} and k != "metaclass"}
     hook = class_attr(it, c, "__init_subclass__", st, after=c)
@@ -168,8 +165,6 @@ def _run_hooks(it: Interpreter, c: ClassV, fr: Frame, st: State) -> None:
 
 
 def _decorate(it: Interpreter, c: ClassV, value: Value, d: ir.Expr, fr: Frame, st: State) -> Value:
-    from flowcheck.interp import calls
-    from flowcheck.interp.engine import Dead
 
     try:
         dv = it.eval(d.func if isinstance(d, ir.Call) else d, fr, st)
@@ -317,7 +312,6 @@ def construct(
     open_: bool,
 ) -> Value:
     """``C(…)``."""
-    from flowcheck.interp import calls
 
     if c.enum_kind:
         return _member_of(it, c, args, st, node, fr)
@@ -424,8 +418,6 @@ def _member_of(it: Interpreter, c: ClassV, args: list[Value], st: State, node: i
         else:
             it.may_throw("ValueError", st, node, fr)
     if not out:
-        from flowcheck.interp.engine import Dead
-
         raise Dead
     return union_of(out)
 
@@ -446,7 +438,6 @@ def _initialise(
     fr: Frame,
     open_: bool,
 ) -> None:
-    from flowcheck.interp import attributes, calls
 
     init = class_attr(it, c, "__init__", st)
     if _is_made_record(c):
@@ -495,7 +486,6 @@ def _record_values(
     open_: bool,
 ) -> dict[str, Value]:
     """The fields of a new record. A field that is neither given nor defaulted raises, as in Python."""
-    from flowcheck.interp import calls
 
     fields = record_fields(it, c)
     site = fr.site(node) if node is not None else None

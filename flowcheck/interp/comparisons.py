@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import views
+from flowcheck.interp import calls, classes, views
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration import iterate, record_items
 from flowcheck.interp.truth import (
@@ -37,7 +37,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 
 def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
@@ -65,10 +66,7 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
     if op == "!=":
         cls = class_of(a, st)
         if cls is not None:
-            from flowcheck.interp import calls
-            from flowcheck.interp.classes import class_attr
-
-            method = class_attr(it, cls, "__ne__", st)
+            method = classes.class_attr(it, cls, "__ne__", st)
             if isinstance(method, FuncV):
                 result = calls.call(it, BoundV(method, a), [b], {}, st, e, fr)
                 if not (isinstance(result, BuiltinV) and result.name == "NotImplemented"):
@@ -81,10 +79,7 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
     for subject, other, name in ((a, b, ORDER_DUNDER[op][0]), (b, a, ORDER_DUNDER[op][1])):
         cls = class_of(subject, st)
         if cls is not None:
-            from flowcheck.interp import calls
-            from flowcheck.interp.classes import class_attr
-
-            method = class_attr(it, cls, f"__{name}__", st)
+            method = classes.class_attr(it, cls, f"__{name}__", st)
             if isinstance(method, FuncV):
                 result = calls.call(it, BoundV(method, subject), [other], {}, st, e, fr)
                 if isinstance(result, BuiltinV) and result.name == "NotImplemented":
@@ -231,10 +226,8 @@ def equal(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.Node 
         cls = class_of(subject, st)
         if cls is None:
             continue
-        from flowcheck.interp import calls
-        from flowcheck.interp.classes import class_attr
 
-        method = class_attr(it, cls, "__eq__", st)
+        method = classes.class_attr(it, cls, "__eq__", st)
         if isinstance(method, FuncV):
             result = calls.call(it, BoundV(method, subject), [other], {}, st, e, fr)
             if isinstance(result, BuiltinV) and result.name == "NotImplemented":
@@ -352,13 +345,10 @@ def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.No
     if isinstance(b, Ref):
         obj = st.get(b.oid)
         if obj is not None and obj.cls is not None:
-            from flowcheck.interp import calls
-            from flowcheck.interp.classes import class_attr
-
-            method = class_attr(it, obj.cls, "__contains__", st)
+            method = classes.class_attr(it, obj.cls, "__contains__", st)
             if isinstance(method, FuncV):
                 return truth(it, calls.call(it, BoundV(method, b), [a], {}, st, e, fr), st, fr)
-            if record_items(it, obj) is None and class_attr(it, obj.cls, "__iter__", st) is None:
+            if record_items(it, obj) is None and classes.class_attr(it, obj.cls, "__iter__", st) is None:
                 iterate(it, b, fr, st, e)
                 return None
         if obj is not None and obj.kind in ("dict", "set"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, builtin_models, calls, names, operators, refine, views
+from flowcheck.interp import attributes, builtin_models, calls, functions, names, operators, refine, statements, views
+from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -24,7 +25,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 __all__ = ["TABLE"]
 
@@ -164,8 +166,6 @@ def _boolop(it: Interpreter, e: ir.BoolOp, fr: Frame, st: State) -> Value:
                     continue
                 keep.append(operators.with_truth(x, not is_and))
             if not keep:
-                from flowcheck.interp.engine import Dead
-
                 raise Dead
             return union_of(keep)
 
@@ -219,7 +219,6 @@ def _ifexp(it: Interpreter, e: ir.IfExp, fr: Frame, st: State) -> Value:
 
 
 def _lambda(it: Interpreter, e: ir.Lambda, fr: Frame, st: State) -> Value:
-    from flowcheck.interp import functions
 
     return functions.make_lambda(it, e, fr, st)
 
@@ -253,7 +252,6 @@ def _yield(it: Interpreter, e: ir.Yield, fr: Frame, st: State) -> Value:
         return Unknown("yield")
     if not e.is_from:
         return hook(v, st)
-    from flowcheck.interp import functions, statements
 
     obj = st.get(v.oid) if isinstance(v, Ref) else None
     if obj is not None and isinstance(obj.tag, functions.Lazy):
@@ -306,8 +304,6 @@ def _slice(it: Interpreter, e: ir.Slice, fr: Frame, st: State) -> Value:
 def _comp(it: Interpreter, e: ir.Comp, fr: Frame, st: State) -> Value:
     source = it.eval(e.generators[0].iter, fr, st)
     if e.kind == "generator":
-        from flowcheck.interp import functions
-
         return functions.lazily(st, functions.Lazy(None, expr=e, frame=fr, source=source))
     if e.kind == "dict":
         ref = it.new_dict(st, {}, fr.site(e))
@@ -338,7 +334,6 @@ def run_comprehension(
     it: Interpreter, e: ir.Comp, fr: Frame, st: State, source: Value, step: Callable[[Value, State], Value]
 ) -> None:
     """Runs a comprehension over ``source``, its first iterable; a "dict" gives pairs to ``step``."""
-    from flowcheck.interp.engine import Dead, Frame
 
     inner = Frame(fr.func, fr.module, st.new(Obj("env", parent=fr.env)), fr.owner, fr.cls, fr.self_, fr.up, fr.call)
     inner.outer = fr

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, classes, functions, managers, operators
+from flowcheck.interp import attributes, builtin_models, calls, classes, functions, managers, operators
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
     NONE,
@@ -32,7 +32,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 Args = list[Value]
 Keywords = dict[str, Value]
@@ -51,7 +52,6 @@ def call(
     open_: bool,
 ) -> Value:
     """Call something outside the tree."""
-    from flowcheck.interp import calls
 
     fixed = it.config.externals.get(f.name + "()")
     if fixed is not None:
@@ -145,8 +145,6 @@ def _replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
         if kw and obj.cls is not None:
             post = classes.class_attr(it, obj.cls, "__post_init__", st)
             if isinstance(post, FuncV):
-                from flowcheck.interp import calls
-
                 calls.call(it, BoundV(post, ref), [], {}, st, node, fr)
         results.append(ref)
     return union_of(results) if results else None
@@ -246,13 +244,11 @@ def _defaultdict(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Nod
 
 
 def _ordered(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
-    from flowcheck.interp import builtin_models
 
     return builtin_models.MODELS["dict"](it, a, kw, st, node, fr)
 
 
 def _deque(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
-    from flowcheck.interp import builtin_models
 
     if len(a) > 1 or kw:
         ref = it.new_list(st, None)
@@ -312,7 +308,6 @@ def _lazily(how: str) -> Model:
 
 def _reduce(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
     """``functools.reduce``."""
-    from flowcheck.interp import calls
 
     if len(a) not in (2, 3):
         return None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flowcheck.interp import calls, managers
 from flowcheck.interp.bodies import always_reaches, body_of, keeps_environment, local_names
+from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.generators import Lazy, Rest, consume, drain, first, lazily, may_matter, resume
 from flowcheck.interp.heap import BaseState, Obj, State, merge
 from flowcheck.interp.values import (
@@ -29,7 +31,8 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flowcheck.interp.engine import Frame, Interpreter, Outcome
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame, Outcome
 
 __all__ = [
     "Lazy", "Rest", "always_reaches", "bind", "body_of", "consume", "drain", "finish", "first", "keeps_environment", "lazily",
@@ -74,7 +77,6 @@ def make_function(it: Interpreter, s: ir.FunctionDef, fr: Frame, st: State) -> V
 
 
 def _decorate(it: Interpreter, f: FuncV, value: Value, d: ir.Expr, s: ir.FunctionDef, fr: Frame, st: State) -> Value:
-    from flowcheck.interp import calls, managers
 
     target = d.func if isinstance(d, ir.Call) else d
     if isinstance(target, ir.Attribute) and target.attr in ("setter", "deleter", "getter"):
@@ -108,8 +110,6 @@ def _decorate(it: Interpreter, f: FuncV, value: Value, d: ir.Expr, s: ir.Functio
         f.memo = f.memo or name in MEMOISING
         return value
     if isinstance(dv, (FuncV, BoundV, PartialV, ClassV)):
-        from flowcheck.interp.engine import Dead
-
         try:
             full = it.eval(d, fr, st) if isinstance(d, ir.Call) else dv
             if isinstance(value, FuncV) and isinstance(d, ir.Call) and managers.decorates(it, full, st):
@@ -205,7 +205,6 @@ def run(
     discarded: bool = False,
 ) -> Value:
     """Runs a function's body in ``st`` and gives what it returns."""
-    from flowcheck.interp.engine import Dead, Frame
 
     env = bind(it, f, args, keywords, st, open_, node, fr)
     if it.config.tracked and node is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import reach
+from flowcheck.interp import calls, expressions, operators, reach
 from flowcheck.interp.bodies import body_of, holds
+from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import NEVER, Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -22,7 +23,8 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 
 class Lazy:
@@ -98,7 +100,6 @@ def consume(
     it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None, step: Callable[[Value, State], Value]
 ) -> None:
     """Runs a generator that has not started to its end in ``st``, ``step`` at each value that it yields."""
-    from flowcheck.interp.engine import Dead, Frame
 
     lazy = st.obj(ref.oid).tag
     assert isinstance(lazy, Lazy)
@@ -109,8 +110,6 @@ def consume(
         _consume_builtin(it, lazy, fr, st, node, step)
         return
     if lazy.expr is not None:
-        from flowcheck.interp import expressions
-
         assert lazy.frame is not None
         expressions.run_comprehension(it, lazy.expr, lazy.frame, st, lazy.source, step)
         return
@@ -142,7 +141,6 @@ def consume(
 def _consume_builtin(
     it: Interpreter, lazy: Lazy, fr: Frame, st: State, node: ir.Node | None, step: Callable[[Value, State], Value]
 ) -> None:
-    from flowcheck.interp import calls, operators
 
     counter = st.new(Obj("list", items=[Known(0)]))
 
@@ -188,8 +186,6 @@ def _consume_zip(
     step: Callable[[Value, State], Value],
 ) -> None:
     """``zip`` of one generator and known rows: where a row ends, the generator is left."""
-    from flowcheck.interp import operators
-    from flowcheck.interp.engine import Dead
 
     place = lazy.args[0].value  # type: ignore[attr-defined]
     rows = lazy.args[1:]
@@ -252,7 +248,6 @@ def drain(it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None)
 
 def first(it: Interpreter, ref: Ref, fr: Frame, st: State, node: ir.Node | None, default: Value | None) -> Value:
     """``next`` of a generator that has not started."""
-    from flowcheck.interp.engine import Dead
 
     base = it.base
     lowest, newest = base.lowest, base.next

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flowcheck.interp import calls, managers, names
 from flowcheck.interp.bodies import escapes, reraises
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -30,7 +31,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter, Outcome, Raised
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame, Outcome, Raised
 
 
 MOST_RAISED = 8
@@ -38,7 +40,6 @@ MOST_RAISED = 8
 
 def raise_(it: Interpreter, s: ir.Raise, fr: Frame, st: State) -> None:
     """``raise``: each exception that it may be is on its way from here."""
-    from flowcheck.interp.engine import Dead
 
     if s.exc is None:
         current = st.obj(fr.env).attrs.get("#exception", NONE)
@@ -88,7 +89,6 @@ def _handler_names(it: Interpreter, h: ir.Handler, fr: Frame, st: State) -> list
     """What a handler catches: None for everything."""
     if h.type is None:
         return None
-    from flowcheck.interp.engine import Dead
 
     try:
         v = it.eval(h.type, fr, st)
@@ -254,7 +254,7 @@ def merge_normal(done: list[Outcome]) -> list[Outcome]:
 def _finally(
     it: Interpreter, final: tuple[ir.Stmt, ...], fr: Frame, done: list[Outcome], raised: list[Raised]
 ) -> list[Outcome]:
-    from flowcheck.interp.engine import Raised as RaisedType
+    from flowcheck.interp.frames import Raised as RaisedType
 
     out: list[Outcome] = []
     for kind in "nrbc":
@@ -285,8 +285,6 @@ def _with_item(it: Interpreter, s: ir.With, i: int, fr: Frame, st: State) -> lis
     item = s.items[i]
     manager = calls.evaluate_manager(it, item.value, fr, st)
     if isinstance(manager, Union):
-        from flowcheck.interp.engine import Dead
-
         out: list[Outcome] = []
         for x in manager.items:
             try:
@@ -322,7 +320,6 @@ def _with_exit(
     it: Interpreter, s: ir.With, i: int, manager: Value, fr: Frame, st: State, target: ir.Expr | None, entered: Value
 ) -> list[Outcome]:
     """The body under a manager that is known: it is left on every way out, and may swallow an exception."""
-    from flowcheck.interp.engine import Dead
 
     it.handlers.append([])
     swallows = managers.may_swallow(it, manager, st)
@@ -370,7 +367,6 @@ def _with_generator(
     st: State,
 ) -> list[Outcome]:
     """``@contextmanager``: the body runs inside the ``yield``."""
-    from flowcheck.interp.engine import Dead
 
     how = st.new(Obj("with", attrs={"how": Known("unused"), "value": NONE}))
 

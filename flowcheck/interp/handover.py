@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import classes, reach
+from flowcheck.interp import calls, classes, functions, operators, reach
 from flowcheck.interp.heap import BaseState, State
 from flowcheck.interp.values import BoundV, ClassV, FuncV, Known, PartialV, Ref, TupleV, Unknown, Value, alternatives
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 __all__ = ["may_call", "run_text"]
 
@@ -84,7 +85,6 @@ def _is_row(v: Value, st: State) -> bool:
 
 def _use_up(it: Interpreter, v: Ref, st: State, node: ir.Node | None, fr: Frame) -> None:
     """An iterator of the tree that is handed over may run."""
-    from flowcheck.interp import functions
 
     obj = st.get(v.oid)
     if obj is None or not isinstance(obj.tag, functions.Lazy) or not functions.may_matter(it, obj.tag):
@@ -118,7 +118,6 @@ def _fits(f: Value, n: int, keywords: set[str]) -> bool:
 def _try(
     it: Interpreter, f: Value, args: list[Value], keywords: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
 ) -> None:
-    from flowcheck.interp import calls, operators
 
     ways: list[tuple[list[Value], dict[str, Value], bool]] = []
     if _fits(f, len(args), set(keywords)):

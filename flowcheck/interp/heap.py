@@ -96,10 +96,11 @@ class Base:
     it. ``epoch`` numbers the writes that are no locals of one activation (see :attr:`State.epoch`).
     """
 
-    __slots__ = ("epoch", "keyless", "lowest", "next", "objects")
+    __slots__ = ("epoch", "keyless", "lowest", "next", "objects", "overlaid")
 
     def __init__(self) -> None:
         self.objects: dict[int, Obj] = {}
+        self.overlaid: set[int] = set()  # addresses of base objects of which some state has a version of its own
         self.next = 1
         self.lowest = NEVER
         self.epoch = 0
@@ -137,13 +138,17 @@ class State:
     # -------------------------------------------------------------------------------------------------- reading
     def get(self, oid: int) -> Obj | None:
         """The object at an address, to be read; None when there is none."""
+        base = self.base
+        shared = base.objects.get(oid)
+        if shared is not None and oid not in base.overlaid:
+            return shared
         layer: Layer | None = self.top
         while layer is not None:
             found = layer.objects.get(oid)
             if found is not None:
                 return found
             layer = layer.parent
-        return self.base.objects.get(oid)
+        return shared
 
     def obj(self, oid: int) -> Obj:
         """The object at an address, to be read."""
@@ -159,6 +164,8 @@ class State:
         if found is None:
             found = self.obj(oid).copy()
             self.top.objects[oid] = found
+            if oid in self.base.objects:
+                self.base.overlaid.add(oid)
         if found.kind != "env":
             self.touch()
         if oid < self.base.lowest:
@@ -178,6 +185,8 @@ class State:
     def put(self, oid: int, obj: Obj) -> None:
         """Places an object at a known address."""
         self.top.objects[oid] = obj
+        if oid in self.base.objects:
+            self.base.overlaid.add(oid)
         self.touch()
         if oid < self.base.lowest:
             self.base.lowest = oid

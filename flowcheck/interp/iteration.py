@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import views
+from flowcheck.interp import calls, classes, functions, statements, views
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -25,7 +26,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 
 BIGGEST = 4096
@@ -50,8 +52,6 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
         if obj.cls is None or obj.kind in ("list", "dict", "set"):
             if obj.items is None:
                 if obj.kind == "iterator" and obj.tag is not None:
-                    from flowcheck.interp import functions
-
                     if isinstance(obj.tag, functions.Lazy):
                         return functions.drain(it, v, fr, st, e)
                     functions.resume(it, v, fr, st, e)
@@ -68,10 +68,8 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
                 st.write(v.oid).items = []
                 return items
             return list(obj.items)
-        from flowcheck.interp import calls
-        from flowcheck.interp.classes import class_attr
 
-        method = class_attr(it, obj.cls, "__iter__", st)
+        method = classes.class_attr(it, obj.cls, "__iter__", st)
         if isinstance(method, FuncV):
             given = calls.call(it, BoundV(method, v), [], {}, st, e, fr)
             target = st.get(given.oid) if isinstance(given, Ref) else None
@@ -81,10 +79,8 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
         record = record_items(it, obj)
         if record is None:
             it.may_raise(st, e, fr)
-            method = class_attr(it, obj.cls, "__getitem__", st)
+            method = classes.class_attr(it, obj.cls, "__getitem__", st)
             if isinstance(method, FuncV):  # the old protocol: from 0 on, until IndexError
-                from flowcheck.interp import statements
-
                 asked = BoundV(method, v)
                 statements.stabilise(it, st, lambda s: void(calls.call(it, asked, [Unknown("an index")], {}, s, e, fr)))
         return record
@@ -93,11 +89,9 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
             from flowcheck.interp.classes import enum_members
 
             return list(enum_members(it, v))
-        from flowcheck.interp import calls
-        from flowcheck.interp.classes import class_attr
 
         if isinstance(v.metaclass, ClassV):
-            method = class_attr(it, v.metaclass, "__iter__", st)
+            method = classes.class_attr(it, v.metaclass, "__iter__", st)
             if isinstance(method, FuncV):
                 return iterate(it, calls.call(it, BoundV(method, v), [], {}, st, e, fr), fr, st, e)
         return None
@@ -110,7 +104,6 @@ def iterate(it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None) 
 
 def is_lazy(v: Value, st: State) -> bool:
     """Whether ``v`` is a generator that has not started."""
-    from flowcheck.interp import functions
 
     obj = st.get(v.oid) if isinstance(v, Ref) else None
     return obj is not None and isinstance(obj.tag, functions.Lazy)
@@ -120,7 +113,6 @@ def visit(
     it: Interpreter, v: Value, fr: Frame, st: State, e: ir.Node | None, work: Callable[[Value, State], object]
 ) -> None:
     """``work(element, state)`` for each element of ``v`` in order, as a loop without a body of its own does."""
-    from flowcheck.interp import functions, statements
 
     if is_lazy(v, st):
 
@@ -161,13 +153,10 @@ def record_items(it: Interpreter, obj: Obj) -> list[Value] | None:
 
 def next_of(it: Interpreter, v: Ref, fr: Frame, st: State, e: ir.Node | None) -> tuple[Value | None, State | None]:
     """``v.__next__()``: the value, in ``st``, and the state in which there is none; either may be missing."""
-    from flowcheck.interp import calls
-    from flowcheck.interp.classes import class_attr
-    from flowcheck.interp.engine import Dead
     from flowcheck.interp.statements import catches
 
     obj = st.get(v.oid)
-    method = class_attr(it, obj.cls, "__next__", st) if obj is not None and obj.cls is not None else None
+    method = classes.class_attr(it, obj.cls, "__next__", st) if obj is not None and obj.cls is not None else None
     if not isinstance(method, FuncV):
         it.may_raise(st, e, fr)
         return Unknown("an element"), st.fork()
@@ -192,8 +181,6 @@ def next_of(it: Interpreter, v: Ref, fr: Frame, st: State, e: ir.Node | None) ->
 
 
 def _drain_object(it: Interpreter, v: Ref, fr: Frame, st: State, e: ir.Node | None) -> list[Value] | None:
-    from flowcheck.interp import statements
-    from flowcheck.interp.engine import Dead
 
     out: list[Value] = []
     while len(out) <= it.config.max_unroll:
@@ -226,7 +213,6 @@ def _drain_object(it: Interpreter, v: Ref, fr: Frame, st: State, e: ir.Node | No
 
 
 def _iterate_union(it: Interpreter, v: Union, fr: Frame, st: State, e: ir.Node | None) -> list[Value] | None:
-    from flowcheck.interp.engine import Dead
 
     rows: list[list[Value] | None] = []
     states: list[State] = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import classes, functions, operators
+from flowcheck.interp import calls, classes, functions, operators, statements
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import State, merge
 from flowcheck.interp.models import Args, Keywords, Model
 from flowcheck.interp.values import (
@@ -29,7 +30,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 
 def number(v: Value) -> Any:
@@ -42,7 +44,6 @@ def extreme_(pick: Callable[..., Any]) -> Model:
     """``max`` or ``min``."""
 
     def model(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
-        from flowcheck.interp.engine import Dead
 
         items = operators.iterate(it, a[0], fr, st, node) if len(a) == 1 else list(a)
         if items is None:
@@ -79,7 +80,6 @@ def key_each(it: Interpreter, source: Value, kw: Keywords, st: State, node: ir.N
     """The key of every row, of which the number is not known."""
     key = kw.get("key", NONE)
     if isinstance(key, (FuncV, BoundV, PartialV, Ref, Union)):
-        from flowcheck.interp import calls, statements
 
         def one(s: State) -> None:
             calls.call(it, key, [operators.element(it, source, s)], {}, s, node, fr)
@@ -91,7 +91,6 @@ def ordered(
     it: Interpreter, items: list[Value], kw: Keywords, st: State, node: ir.Node | None, fr: Frame
 ) -> list[int] | None:
     """The positions of ``items`` in order; None when the order is not known."""
-    from flowcheck.interp import calls
 
     key = kw.get("key", NONE)
     keys = list(items)
@@ -146,7 +145,6 @@ def any_all_(want: bool) -> Model:
         return Unknown(name) if None in truths else Known(not want)
 
     def lazily(it: Interpreter, ref: Value, st: State, node: ir.Node | None, fr: Frame) -> Value:
-        from flowcheck.interp.engine import Dead
 
         stops: list[State] = []
 
@@ -262,7 +260,6 @@ def map_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None
     """``map``, called."""
     if len(a) == 2:
         return functions.lazily(st, functions.Lazy(None, (a[0],), source=a[1], frame=fr, how="map"))
-    from flowcheck.interp import calls
 
     rows = [operators.iterate(it, x, fr, st, node) for x in a[1:]]
     full = [r for r in rows if r is not None]
@@ -328,8 +325,6 @@ def iter_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
         return a[0]
     obj = st.get(a[0].oid) if isinstance(a[0], Ref) else None
     if obj is not None and obj.cls is not None:
-        from flowcheck.interp import calls
-
         m = classes.class_attr(it, obj.cls, "__iter__", st)
         if isinstance(m, FuncV):
             return calls.call(it, BoundV(m, a[0]), [], {}, st, node, fr)
@@ -364,8 +359,6 @@ def next_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
         if obj is not None and obj.cls is not None:
             m = classes.class_attr(it, obj.cls, "__next__", st)
             if isinstance(m, FuncV):
-                from flowcheck.interp import calls
-
                 if len(a) < 2:
                     return calls.call(it, BoundV(m, v), [], {}, st, node, fr)
                 value, ended = operators.next_of(it, v, fr, st, node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import functions, operators
+from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
     Union,
@@ -16,7 +17,8 @@ from flowcheck.program.modules import Module, target_names
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 __all__ = ["Source", "local_stores", "local_value", "slice_value"]
 
@@ -105,7 +107,6 @@ def _walrus(e: object, name: str, out: list[Source]) -> None:
 
 def slice_value(it: Interpreter, module: Module, function: ir.FunctionDef, source: Source, name: str) -> Value | None:
     """What a function that declares ``global name`` stores there; None when it never does."""
-    from flowcheck.interp.engine import Dead, Frame
 
     expr, index = source
     if expr is None:
@@ -131,7 +132,6 @@ def slice_value(it: Interpreter, module: Module, function: ir.FunctionDef, sourc
 
 def local_value(it: Interpreter, name: str, fr: Frame, st: State) -> Value | None:
     """A local of a sliced function: the join of everything that the function stores in it; None when it is no local."""
-    from flowcheck.interp.engine import Dead
 
     assert fr.slice_of is not None
     function, busy = fr.slice_of

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import calls, classes, functions, names, operators, refine
 from flowcheck.interp.bodies import escapes
+from flowcheck.interp.frames import Dead, Raised
 from flowcheck.interp.handlers import merge_normal
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
@@ -26,7 +27,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter, Outcome
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame, Outcome
 
 
 MAX_LOOP_ROUNDS = 40
@@ -37,7 +39,6 @@ MOST_SOURCES = 6
 
 def while_(it: Interpreter, s: ir.While, fr: Frame, st: State) -> list[Outcome]:
     """Runs rounds while the condition is decided; once it is not, iterates to a fixed point."""
-    from flowcheck.interp.engine import Dead
 
     done: list[Outcome] = []
     breaks: list[State] = []
@@ -169,7 +170,6 @@ def _fixpoint(
 
 def stabilise(it: Interpreter, st: State, step: Callable[[State], None]) -> None:
     """Makes ``st`` stand for any number of rounds of ``step``, none included; a round that raises Dead does not end."""
-    from flowcheck.interp.engine import Dead
 
     it.count("loops")
     table: dict[Any, int] = it.loop_sites[-1] if it.loop_sites else {}  # one for a loop and those inside it
@@ -292,7 +292,6 @@ def widen(head: State, merged: State, everything: bool = True) -> None:
 
 def for_(it: Interpreter, s: ir.For, fr: Frame, st: State) -> list[Outcome]:
     """``for``, over each of the iterables that there may be."""
-    from flowcheck.interp.engine import Dead
 
     source = it.eval(s.iter, fr, st)
     options = alternatives(source)
@@ -308,7 +307,6 @@ def for_(it: Interpreter, s: ir.For, fr: Frame, st: State) -> list[Outcome]:
 
 
 def _loop_over(it: Interpreter, s: ir.For, source: Value, fr: Frame, st: State) -> list[Outcome]:
-    from flowcheck.interp.engine import Dead
 
     done: list[Outcome] = []
     breaks: list[State] = []
@@ -367,7 +365,6 @@ def _same_size(it: Interpreter, source: Value, size: int, st: State, s: ir.For, 
 def _loop_unknown(
     it: Interpreter, s: ir.For, source: Value, fr: Frame, st: State, breaks: list[State], done: list[Outcome]
 ) -> list[Outcome]:
-    from flowcheck.interp.engine import Dead
 
     start: dict[int, Obj | None] = {}
     for x in alternatives(source):
@@ -394,7 +391,6 @@ def _loop_unknown(
 
 def _loop_live(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) -> list[Outcome]:
     """A list or iterator that the body may change while it is looped over."""
-    from flowcheck.interp.engine import Dead
 
     done: list[Outcome] = []
     breaks: list[State] = []
@@ -425,7 +421,6 @@ def _loop_live(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) ->
 
 def _loop_next(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) -> list[Outcome]:
     """An object that is an iterator itself: its ``__next__`` runs before each round."""
-    from flowcheck.interp.engine import Dead
 
     done: list[Outcome] = []
     breaks: list[State] = []
@@ -457,7 +452,6 @@ def _loop_next(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) ->
 
 def _loop_lazily(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) -> list[Outcome]:
     """A generator: the body runs inside each ``yield``; leaving the loop closes the generator there."""
-    from flowcheck.interp.engine import Dead, Raised
 
     left: dict[int, tuple[str, Value | None]] = {}
     outside = it.handlers[-1]

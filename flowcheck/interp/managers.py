@@ -6,7 +6,8 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import classes, reach
+from flowcheck.interp import calls, classes, operators, reach, statements
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -26,9 +27,21 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter, Raised
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame, Raised
 
-__all__ = ["METHODS", "STACK", "enter", "leave", "call_inside", "decorates", "make", "may_swallow", "method", "needs_leaving"]
+__all__ = [
+    "METHODS",
+    "STACK",
+    "enter",
+    "leave",
+    "call_inside",
+    "decorates",
+    "make",
+    "may_swallow",
+    "method",
+    "needs_leaving",
+]
 
 STACK = "exit stack"
 METHODS = frozenset(
@@ -68,7 +81,6 @@ def _method(it: Interpreter, v: Value, st: State, *names: str) -> Value | None:
 
 def enter(it: Interpreter, manager: Value, node: ir.Node | None, fr: Frame, st: State) -> Value:
     """What ``manager.__enter__()`` gives. A generator is run up to its ``yield``."""
-    from flowcheck.interp import calls
 
     if isinstance(manager, GeneratorV):
         return _start(it, manager, node, fr, st)
@@ -119,7 +131,6 @@ def leave(
     it: Interpreter, manager: Value, raised: Raised | None, node: ir.Node | None, fr: Frame, st: State
 ) -> bool | None:
     """Leaves the manager, with an exception or without; whether it swallows it, None when it may."""
-    from flowcheck.interp import calls, operators, statements
 
     tag = _tag(manager, st)
     if tag == "suppress":
@@ -175,7 +186,6 @@ def method(
 ) -> Value:
     """A method of an ``ExitStack``."""
     if name in ("enter_context", "enter_async_context") and a:
-        from flowcheck.interp import operators
 
         def one(x: Value, state: State) -> Value:
             given = enter(it, x, node, fr, state)
@@ -229,7 +239,6 @@ def _unwind(
             elif answer is None:
                 swallowed = None
         return swallowed
-    from flowcheck.interp import statements
 
     held.open(())
     options = alternatives(held.elements) if held.elements is not None else ()
@@ -251,7 +260,6 @@ def _unwind(
 def _unwind_one(
     it: Interpreter, entry: Value, raised: Raised | None, node: ir.Node | None, fr: Frame, st: State
 ) -> bool | None:
-    from flowcheck.interp import calls
 
     if not isinstance(entry, TupleV) or len(entry.items) != 2:
         return False
@@ -268,8 +276,6 @@ def _unwind_one(
 # ----------------------------------------------------------------------------------------------------------- generators
 def _start(it: Interpreter, manager: GeneratorV, node: ir.Node | None, fr: Frame, st: State) -> Value:
     """Runs a ``@contextmanager`` function up to its ``yield``."""
-    from flowcheck.interp import calls
-    from flowcheck.interp.engine import Dead
 
     stops: list[State] = []
     values: list[Value] = []
@@ -298,7 +304,6 @@ def _start(it: Interpreter, manager: GeneratorV, node: ir.Node | None, fr: Frame
 
 def _finish(it: Interpreter, manager: GeneratorV, node: ir.Node | None, fr: Frame, st: State) -> None:
     """What follows the ``yield`` may restore anything that the function writes: it is not known what."""
-    from flowcheck.interp import calls
 
     def run(state: State) -> None:
         calls.call(it, manager.func, list(manager.args), manager.keywords, state, node, fr, hook=lambda v, s: NONE)

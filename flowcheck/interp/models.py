@@ -10,7 +10,8 @@ from flowcheck.interp.values import Value
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 __all__ = ["Args", "Keywords", "Model"]
 

@@ -6,7 +6,8 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, classes, operators
+from flowcheck.interp import attributes, calls, classes, functions, operators, refine, skeletons
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import State
 from flowcheck.interp.values import (
     NONE,
@@ -32,7 +33,8 @@ from flowcheck.program.modules import Module, Program
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 BUILTIN_NAMES = frozenset(dir(builtins))
 
@@ -65,20 +67,15 @@ def lookup(it: Interpreter, name: str, fr: Frame, st: State, e: ir.Node | None =
                         it.may_throw("UnboundLocalError" if oid == fr.env else "NameError", st, e, fr)
                     if bound is not None:
                         return bound
-                    from flowcheck.interp.engine import Dead
 
                     raise Dead
             if oid in it.slices and fr.env != oid:
-                from flowcheck.interp import skeletons
-
                 local = skeletons.local_value(it, name, it.slices[oid], st)
                 if local is not None:
                     return local
             first = False
             oid = obj.parent
         if fr.slice_of is not None:
-            from flowcheck.interp import skeletons
-
             local = skeletons.local_value(it, name, fr, st)
             if local is not None:
                 return local
@@ -110,7 +107,6 @@ def _is_local(it: Interpreter, name: str, fr: Frame) -> bool:
     """Whether Python's compiler takes ``name`` for a local of this function (so that reading it unset raises)."""
     if fr.func is None or fr.slice_of is not None:
         return False
-    from flowcheck.interp import functions
 
     return name in functions.local_names(it, fr.func)
 
@@ -167,9 +163,6 @@ def _plain_global(it: Interpreter, module: Module, name: str, st: State, hook: b
     if hook and "__getattr__" in module.bindings and not name.startswith("__"):
         function = _plain_global(it, module, "__getattr__", st)
         if isinstance(function, FuncV):
-            from flowcheck.interp import calls
-            from flowcheck.interp.engine import Dead
-
             try:
                 with it.outside():
                     return calls.call(it, function, [Known(name)], {}, it.base_state, None, it.module_frame(module))
@@ -207,7 +200,6 @@ def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:
 
 def apply_patches(it: Interpreter) -> None:
     """Runs what modules of the tree store into the classes and functions of others when they are imported."""
-    from flowcheck.interp.engine import Dead
 
     for module, name, _ in it.program.patches:
         try:
@@ -241,7 +233,6 @@ def _written_global(
     it: Interpreter, module: Module, name: str, writers: list[ir.FunctionDef], st: State
 ) -> Value | None:
     """A module variable that functions write through ``global``: joined with everything that they may store."""
-    from flowcheck.interp import skeletons
 
     key = ("global", it.module_oid(module), name)
     if key in it.lazy:
@@ -303,8 +294,6 @@ def store_slice(
                 name = "__setitem__" if v is not None else "__delitem__"
                 method = classes.class_attr(it, obj.cls, name, st)
                 if isinstance(method, FuncV):
-                    from flowcheck.interp import calls
-
                     args = [Unknown("slice"), *([v] if v is not None else [])]
                     calls.call(it, BoundV(method, x), args, {}, st, e, fr)
             continue
@@ -340,7 +329,6 @@ def _assign_name(it: Interpreter, name: str, v: Value, fr: Frame, st: State, sou
                 st.touch()
                 return
             oid = obj.parent
-    from flowcheck.interp import functions, refine
 
     env_obj = st.write(fr.env)
     refine.forget_origins(env_obj, fr.env, name)
@@ -391,8 +379,6 @@ def _unpack(it: Interpreter, t: ir.TupleExpr | ir.ListExpr, v: Value, fr: Frame,
         else:
             it.may_throw("ValueError", st, t, fr)
     if not rows and not unknown:
-        from flowcheck.interp.engine import Dead
-
         raise Dead
     if unknown:
         it.may_raise(st, t, fr)

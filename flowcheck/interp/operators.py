@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import views
+from flowcheck.interp import calls, classes, views
 from flowcheck.interp.comparisons import compare, contains, equal, identical, python_value
 from flowcheck.interp.heap import State
 from flowcheck.interp.iteration import BIGGEST, element, is_lazy, iterate, next_of, record_items, visit, void
@@ -49,7 +49,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 __all__ = [
     "BIGGEST", "DUNDER", "binary", "compare", "contains", "delete_item", "each", "element", "equal", "hashable",
@@ -77,10 +78,7 @@ def unary(it: Interpreter, op: str, v: Value, fr: Frame, st: State, e: ir.Node) 
         return each(it, [(x,) for x in v.items], st, lambda x, s: unary(it, op, x, fr, s, e))
     cls = class_of(v, st)
     if cls is not None:
-        from flowcheck.interp import calls
-        from flowcheck.interp.classes import class_attr
-
-        method = class_attr(it, cls, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op], st)
+        method = classes.class_attr(it, cls, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op], st)
         if isinstance(method, FuncV):
             return calls.call(it, BoundV(method, v), [], {}, st, e, fr)
     p = plain(v)
@@ -201,14 +199,12 @@ def _scalar(it: Interpreter, op: str, x: Any, y: Any, fr: Frame, st: State, e: i
 def _custom_binary(
     it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None
 ) -> Value | None:
-    from flowcheck.interp import calls
-    from flowcheck.interp.classes import class_attr
 
     for subject, other, prefix in ((a, b, ""), (b, a, "r")):
         cls = class_of(subject, st)
         if cls is None:
             continue
-        method = class_attr(it, cls, f"__{prefix}{DUNDER[op]}__", st)
+        method = classes.class_attr(it, cls, f"__{prefix}{DUNDER[op]}__", st)
         if isinstance(method, FuncV):
             result = calls.call(it, BoundV(method, subject), [other], {}, st, e, fr)
             if isinstance(result, BuiltinV) and result.name == "NotImplemented":

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import UNBOUND, BoundV, FuncV, PartialV, Ref, TupleV, Union, Unknown, Value, join
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 __all__ = ["blurred", "forget_tracked", "reachable", "touched", "weakly"]
 
@@ -96,7 +98,6 @@ def touched(before: State, after: State) -> list[int]:
 
 def weakly(it: Interpreter, st: State, work: Callable[[State], object]) -> bool:
     """``work`` may happen in ``st`` or not, and may raise where nobody sees it; False when it certainly raises."""
-    from flowcheck.interp.engine import Dead
     from flowcheck.interp.heap import merge
 
     without = st.fork()
@@ -120,7 +121,6 @@ def weakly(it: Interpreter, st: State, work: Callable[[State], object]) -> bool:
 
 def blurred(it: Interpreter, st: State, run: Callable[[State], object], site: Site | None, why: str) -> None:
     """``run`` stands for code that has run in part: what it writes may hold what it writes, or anything else."""
-    from flowcheck.interp.engine import Dead
 
     scratch = st.fork()
     it.handlers.append([])

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, classes, names, operators
+from flowcheck.interp import attributes, classes, functions, names, operators
+from flowcheck.interp.frames import CallCut, Dead
 from flowcheck.interp.heap import NEVER, BaseState, State, merge
 from flowcheck.interp.values import (
     UNBOUND,
@@ -24,7 +25,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
     from flowcheck.interp.heap import Obj
 
 Place = tuple[int, str]
@@ -195,8 +197,6 @@ def _attribute_place(it: Interpreter, ref: Ref, e: ir.Attribute, fr: Frame, st: 
         cv = classes.class_attr(it, obj.cls, e.attr, st)
         if isinstance(cv, FuncV):
             if cv.kind == "property" and isinstance(cv.node, ir.FunctionDef):
-                from flowcheck.interp import functions
-
                 body = [s for s in functions.body_of(it, cv) if not _is_docstring(s)]
                 only = body[0] if len(body) == 1 else None
                 if isinstance(only, ir.Return) and isinstance(only.value, ir.Attribute):
@@ -220,8 +220,6 @@ def place_of_attribute(it: Interpreter, ref: Ref, name: str, fr: Frame, st: Stat
     if v is not None and v is not UNBOUND and not (isinstance(v, Union) and UNBOUND in v.items):
         return (ref.oid, name), v
     if obj.kind in ("skeleton", "free"):
-        from flowcheck.interp.engine import Dead
-
         it.quiet += 1
         handlers = len(it.handlers[-1])
         try:
@@ -294,8 +292,6 @@ def _assume_chain(it: Interpreter, test: ir.BoolOp, want: bool, fr: Frame, st: S
             if v is not None:
                 t = operators.truth(it, v, st, fr)
                 if t is not None and t != want:
-                    from flowcheck.interp.engine import Dead
-
                     raise Dead
                 operators.learn(it, v, want, st)
         return
@@ -316,7 +312,6 @@ def _assume_chain(it: Interpreter, test: ir.BoolOp, want: bool, fr: Frame, st: S
 
 def _quiet_eval(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> Value | None:
     """Evaluates for information alone: in a scratch state, unobserved, its raises dropped."""
-    from flowcheck.interp.engine import Dead
 
     if it.quiet > 2 or id(e) in it.dear:
         return None
@@ -338,7 +333,6 @@ class TooDear(Exception):
 @contextmanager
 def _quietly(it: Interpreter) -> Iterator[None]:
     """Evaluation for information alone: unobserved, its raises dropped, its cost bounded (TooDear)."""
-    from flowcheck.interp.engine import CallCut
 
     limit = it.steps + it.config.quiet_budget
     mine = not it.budgets or limit < it.budgets[-1]
@@ -420,7 +414,6 @@ def _assume_call(it: Interpreter, test: ir.Call, want: bool, fr: Frame, st: Stat
 
 def _partition(it: Interpreter, test: ir.Call, found: tuple[Place, Value], want: bool, fr: Frame, st: State) -> None:
     """Takes each object that the receiver may be on its own, and keeps those for which the call may be ``want``."""
-    from flowcheck.interp.engine import Dead
 
     p, v = found
     keep: list[Value] = []
@@ -451,7 +444,6 @@ def _narrow(
     it: Interpreter, test: ir.Expr, e: ir.Expr, found: tuple[Place, Value], want: bool, fr: Frame, st: State
 ) -> None:
     """Keeps the alternatives at one place under which ``test`` may be ``want``."""
-    from flowcheck.interp.engine import Dead
 
     p, v = found
     if isinstance(v, Unknown):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import functions
+from flowcheck.interp.frames import Dead, Frame, LazyCut
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.local_slices import local_stores, local_value, slice_value
 from flowcheck.interp.values import (
@@ -30,7 +31,8 @@ from flowcheck.program.slicing import Criterion, slice_body
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 __all__ = ["Write", "attribute", "constructor_arguments", "local_stores", "local_value", "slice_value", "writes"]
 
@@ -147,7 +149,6 @@ def _collect(
 
 def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State) -> Value | None:
     """What ``b.name`` may hold; None when nothing in the class or its bases writes it."""
-    from flowcheck.interp.engine import LazyCut
 
     key = ("attribute", b.oid, name)
     if key in it.lazy:
@@ -260,7 +261,6 @@ def _frame_for(
     it: Interpreter, b: Ref, obj: Obj, c: ClassV, f: ir.FunctionDef, arguments: dict[str, Value] | None, st: State
 ) -> Frame:
     """A frame of one method on a skeleton: ``self`` is known, so are a constructor's arguments, the rest is not."""
-    from flowcheck.interp.engine import Frame
 
     attrs: dict[str, Value] = {}
     for i, p in enumerate(f.params.items):
@@ -304,7 +304,6 @@ def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: 
 
     UNBOUND among the alternatives: it may return without storing. None: it raises before it gets there.
     """
-    from flowcheck.interp.engine import Dead
 
     f = group[0].function
     vague = [w for w in group if isinstance(w.statement, (ir.For, ir.With))]
@@ -355,7 +354,6 @@ def _constructor_runs(obj: Obj, c: ClassV) -> bool:
 
 def constructor_arguments(it: Interpreter, b: Ref, obj: Obj, c: ClassV) -> dict[str, Value] | None:
     """The arguments that reach ``c.__init__`` when ``b`` is constructed, followed through ``super().__init__`` calls."""
-    from flowcheck.interp.engine import Dead
 
     assert obj.cls is not None
     if obj.ctor is None:

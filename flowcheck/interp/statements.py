@@ -15,9 +15,11 @@ from flowcheck.interp import (
     loops,
     names,
     operators,
+    patterns,
     refine,
     views,
 )
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.handlers import catches, exception_class, exception_of, fold
 from flowcheck.interp.heap import State, merge
 from flowcheck.interp.loops import covers, stabilise, widen
@@ -42,7 +44,8 @@ from flowcheck.program.modules import Program
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter, Outcome
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame, Outcome
 
 __all__ = ["TABLE", "catches", "covers", "exception_class", "exception_of", "fold", "stabilise", "widen"]
 
@@ -141,8 +144,6 @@ def _return(it: Interpreter, s: ir.Return, fr: Frame, st: State) -> list[Outcome
     else:
         v, pure = refine.evaluate(it, s.value, fr, st)
     if fr.want is not None:
-        from flowcheck.interp.engine import Dead
-
         t = operators.truth(it, v, st, fr)
         if t is not None and t != fr.want:
             raise Dead
@@ -193,7 +194,6 @@ def _if(it: Interpreter, s: ir.If, fr: Frame, st: State) -> list[Outcome]:
     if t is not None:
         return it.exec_block(s.body if t else s.orelse, fr, st)
     it.count("forks")
-    from flowcheck.interp.engine import Dead
 
     done: list[Outcome] = []
     normal: list[State] = []
@@ -262,8 +262,6 @@ def _classdef(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> None:
 
 
 def _match(it: Interpreter, s: ir.Match, fr: Frame, st: State) -> list[Outcome]:
-    from flowcheck.interp import patterns
-    from flowcheck.interp.engine import Dead
 
     subject = it.eval(s.subject, fr, st)
     done: list[Outcome] = []

@@ -7,7 +7,8 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import classes, views
+from flowcheck.interp import calls, classes, views
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Layer, State
 from flowcheck.interp.values import (
     NONE,
@@ -28,7 +29,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 CONTAINER_NAMES = {
     "list": frozenset(dir(list)) | frozenset(dir(collections.deque)),
@@ -40,7 +42,6 @@ CONTAINER_NAMES = {
 
 def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None = None) -> None:
     """``b.name = v``."""
-    from flowcheck.interp.engine import Dead
 
     if name in it.config.tracked:
         v = it.at(v, fr.site(node) if node is not None else None, f".{name} = …")
@@ -77,8 +78,6 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
         if obj.cls is not None:
             hook = classes.class_attr(it, obj.cls, "__setattr__", st)
             if isinstance(hook, FuncV):
-                from flowcheck.interp import calls
-
                 calls.call(it, BoundV(hook, b), [Known(name), v], {}, st, node, fr)
                 return
             if _set_property(it, b, obj.cls, name, v, fr, st, node):
@@ -121,7 +120,6 @@ def _set_property(
         setter = descriptor(it, cv, "__set__", st)
         if setter is None:
             return False
-        from flowcheck.interp import calls
 
         calls.call(it, setter, [b, v], {}, st, node, fr)
         return True
@@ -129,7 +127,6 @@ def _set_property(
         return False
     if cv.setter is None:
         it.throw("AttributeError", st, node, fr)
-    from flowcheck.interp import calls
 
     assert cv.setter is not None
     calls.call(it, cv.setter, [b, v], {}, st, node, fr)
@@ -245,16 +242,12 @@ def delete(it: Interpreter, b: Value, name: str, fr: Frame, st: State, node: ir.
                 hook = classes.class_attr(it, of, "__delattr__", st)
                 cv = classes.class_attr(it, of, name, st)
                 if isinstance(hook, FuncV):
-                    from flowcheck.interp import calls
-
                     calls.call(it, BoundV(hook, x), [Known(name)], {}, st, node, fr)
                     continue
                 deleter: Value | None = descriptor(it, cv, "__delete__", st) if isinstance(cv, Ref) else None
                 if isinstance(cv, FuncV) and cv.kind == "property" and cv.deleter is not None:
                     deleter = BoundV(cv.deleter, x)
                 if deleter is not None:
-                    from flowcheck.interp import calls
-
                     calls.call(it, deleter, [x] if isinstance(cv, Ref) else [], {}, st, node, fr)
                     continue
                 if (of.is_record and _frozen(it, of, name)) or (isinstance(cv, FuncV) and cv.kind == "property"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import views
+from flowcheck.interp import calls, classes, views
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.iteration import element, record_items
 from flowcheck.interp.truth import each, need_hash, plain
@@ -30,7 +30,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 
 def take(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
@@ -95,11 +96,9 @@ def take(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node |
 
 
 def _take_object(it: Interpreter, c: Ref, obj: Obj, k: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
-    from flowcheck.interp import calls
-    from flowcheck.interp.classes import class_attr
 
     assert obj.cls is not None
-    method = class_attr(it, obj.cls, "__getitem__", st)
+    method = classes.class_attr(it, obj.cls, "__getitem__", st)
     if isinstance(method, FuncV):
         return calls.call(it, BoundV(method, c), [k], {}, st, e, fr)
     record = record_items(it, obj)
@@ -110,8 +109,7 @@ def _take_object(it: Interpreter, c: Ref, obj: Obj, k: Value, fr: Frame, st: Sta
 
 
 def _take_class(it: Interpreter, c: ClassV, k: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
-    from flowcheck.interp import calls
-    from flowcheck.interp.classes import class_attr, enum_members
+    from flowcheck.interp.classes import enum_members
 
     if c.enum_kind:
         members = enum_members(it, c)
@@ -119,21 +117,20 @@ def _take_class(it: Interpreter, c: ClassV, k: Value, fr: Frame, st: State, e: i
             for m in members:
                 if m.name == k.value:
                     return it.at(m, fr.site(e) if e is not None else None, f"{c.name}[{k.value!r}]")
-            alias = class_attr(it, c, str(k.value), st)
+            alias = classes.class_attr(it, c, str(k.value), st)
             if isinstance(alias, Member):
                 return alias
             it.throw("KeyError", st, e, fr)
         it.may_raise(st, e, fr)
         return union_of(members) if members else Unknown("a member")
     if isinstance(c.metaclass, ClassV):
-        method = class_attr(it, c.metaclass, "__getitem__", st)
+        method = classes.class_attr(it, c.metaclass, "__getitem__", st)
         if isinstance(method, FuncV):
             return calls.call(it, BoundV(method, c), [k], {}, st, e, fr)
     return c  # Generic[T]
 
 
 def _take_dict(it: Interpreter, c: Ref, obj: Obj, k: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
-    from flowcheck.interp import calls
 
     key = it.key(k)
     need_hash(it, k, fr, st, e)
@@ -202,8 +199,6 @@ def take_slice(it: Interpreter, c: Value, bounds: list[Value], fr: Frame, st: St
 
 def put(it: Interpreter, c: Value, k: Value, v: Value, fr: Frame, st: State, e: ir.Node | None) -> None:
     """``c[k] = v``."""
-    from flowcheck.interp import calls
-    from flowcheck.interp.classes import class_attr
 
     if isinstance(c, Union):
 
@@ -224,7 +219,7 @@ def put(it: Interpreter, c: Value, k: Value, v: Value, fr: Frame, st: State, e: 
             it.throw("TypeError", st, e, fr)
         it.may_raise(st, e, fr)
         if isinstance(c, ClassV) and isinstance(c.metaclass, ClassV):
-            method = class_attr(it, c.metaclass, "__setitem__", st)
+            method = classes.class_attr(it, c.metaclass, "__setitem__", st)
             if isinstance(method, FuncV):
                 calls.call(it, BoundV(method, c), [k, v], {}, st, e, fr)
         return
@@ -232,7 +227,7 @@ def put(it: Interpreter, c: Value, k: Value, v: Value, fr: Frame, st: State, e: 
     if obj is None:
         return
     if obj.cls is not None:
-        method = class_attr(it, obj.cls, "__setitem__", st)
+        method = classes.class_attr(it, obj.cls, "__setitem__", st)
         if isinstance(method, FuncV):
             calls.call(it, BoundV(method, c), [k, v], {}, st, e, fr)
         else:
@@ -275,8 +270,6 @@ def put(it: Interpreter, c: Value, k: Value, v: Value, fr: Frame, st: State, e: 
 
 def delete_item(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node | None) -> None:
     """``del c[k]``."""
-    from flowcheck.interp import calls
-    from flowcheck.interp.classes import class_attr
 
     if isinstance(c, Union):
 
@@ -297,7 +290,7 @@ def delete_item(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir
     obj = st.get(c.oid) if isinstance(c, Ref) else None
     if obj is None or obj.cls is not None:
         it.may_raise(st, e, fr)
-        method = class_attr(it, obj.cls, "__delitem__", st) if obj is not None and obj.cls is not None else None
+        method = classes.class_attr(it, obj.cls, "__delitem__", st) if obj is not None and obj.cls is not None else None
         if isinstance(method, FuncV):
             calls.call(it, BoundV(method, c), [k], {}, st, e, fr)
         return

@@ -6,7 +6,8 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import views
+from flowcheck.interp import calls, classes, views
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import NEVER, State, merge
 from flowcheck.interp.values import (
     UNBOUND,
@@ -29,7 +30,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 ORDER_DUNDER = {"<": ("lt", "gt"), "<=": ("le", "ge"), ">": ("gt", "lt"), ">=": ("ge", "le")}
@@ -68,9 +70,7 @@ def truth(it: Interpreter, v: Value, st: State, fr: Frame | None) -> bool | None
             return key_truth(it, v.key, st)
         return None
     if isinstance(v, Member):
-        from flowcheck.interp.classes import class_attr
-
-        method = class_attr(it, v.cls, "__bool__", st)
+        method = classes.class_attr(it, v.cls, "__bool__", st)
         if isinstance(method, FuncV):
             return _dunder_truth(it, BoundV(method, v), st, fr)
         p = plain(v)
@@ -86,10 +86,8 @@ def truth(it: Interpreter, v: Value, st: State, fr: Frame | None) -> bool | None
         if obj.kind in ("list", "dict", "set"):
             return None if obj.items is None else bool(obj.items)
         if obj.cls is not None:
-            from flowcheck.interp.classes import class_attr
-
             for name in ("__bool__", "__len__"):
-                method = class_attr(it, obj.cls, name, st)
+                method = classes.class_attr(it, obj.cls, name, st)
                 if isinstance(method, FuncV):
                     return _dunder_truth(it, BoundV(method, v), st, fr)
                 if method is not None:
@@ -127,7 +125,6 @@ def _truth_of_objects(it: Interpreter, v: Union, st: State, fr: Frame | None) ->
 
 def each(it: Interpreter, options: list[tuple[Value, ...]], st: State, work: Callable[..., Value]) -> Value:
     """The join of ``work(*option, state)`` over alternatives; one that raises ends its own path alone."""
-    from flowcheck.interp.engine import Dead
 
     if any(runs_code(x, st) for option in options for x in option):
 
@@ -167,11 +164,10 @@ def hashable(it: Interpreter, v: Value, st: State) -> bool | None:
             return None
         if obj.cls is None:
             return False if obj.kind in ("list", "dict") else None if obj.kind == "set" else True
-        from flowcheck.interp.classes import class_attr
 
         if it.custom_eq(obj.cls):
             frozen = obj.cls.keywords.get("frozen")
-            if class_attr(it, obj.cls, "__hash__", st) is not None:
+            if classes.class_attr(it, obj.cls, "__hash__", st) is not None:
                 return True
             return True if isinstance(frozen, Known) and frozen.value else None
     return True
@@ -193,8 +189,6 @@ def _mixes_builtin(cls: ClassV) -> bool:
 
 
 def _dunder_truth(it: Interpreter, method: BoundV, st: State, fr: Frame | None) -> bool | None:
-    from flowcheck.interp import calls
-    from flowcheck.interp.engine import Dead
 
     if fr is None:
         return None

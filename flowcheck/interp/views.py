@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
+from flowcheck.interp import attributes, builtin_models, calls, names
+from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
     NONE,
@@ -23,7 +25,8 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
-    from flowcheck.interp.engine import Frame, Interpreter
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
 
 __all__ = ["METHODS", "contents", "delete", "is_view", "method", "put", "replace", "take", "view_of"]
 
@@ -68,8 +71,6 @@ def _closed(obj: Obj) -> bool:
 
 def _entry(it: Interpreter, holder: Value | None, name: str, fr: Frame, st: State) -> tuple[Value | None, bool]:
     """What is held under ``name``, None for nothing, and whether it may be missing."""
-    from flowcheck.interp import attributes, names
-    from flowcheck.interp.engine import Dead
 
     if isinstance(holder, ModuleV):
         v = names.global_value(it, holder.module, name, st, hook=False)
@@ -126,7 +127,6 @@ def put(it: Interpreter, v: BuiltinV, k: Value, x: Value, fr: Frame, st: State, 
 def _put_one(
     it: Interpreter, holder: Value | None, k: Value, x: Value, fr: Frame, st: State, e: ir.Node | None
 ) -> None:
-    from flowcheck.interp import attributes
 
     site = fr.site(e) if e is not None else None
     if isinstance(k, Known):
@@ -145,7 +145,6 @@ def _put_one(
 
 def delete(it: Interpreter, v: BuiltinV, k: Value, fr: Frame, st: State, e: ir.Node | None) -> None:
     """``del view[k]``."""
-    from flowcheck.interp import attributes
 
     holder = v.self_
     for key in alternatives(k):
@@ -167,7 +166,6 @@ def delete(it: Interpreter, v: BuiltinV, k: Value, fr: Frame, st: State, e: ir.N
 
 def replace(it: Interpreter, holder: Ref, x: Value, fr: Frame, st: State, e: ir.Node | None) -> None:
     """``holder.__dict__ = x``: the two are one from here on, so that every later store may be seen in both."""
-    from flowcheck.interp import attributes, calls
 
     site = fr.site(e) if e is not None else None
     given = x
@@ -191,7 +189,6 @@ def method(
     fr: Frame,
 ) -> Value:
     """A method of the dict that the view is."""
-    from flowcheck.interp import builtin_models
 
     if name in ("get", "pop", "setdefault") and a:
         default = a[1] if len(a) > 1 else NONE

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from flowcheck.interp import calls, names
-from flowcheck.interp.engine import Budget, Config, Dead, Interpreter, Raised
+from flowcheck.interp.engine import Config, Interpreter
+from flowcheck.interp.frames import Budget, Dead, Raised
 from flowcheck.interp.heap import State
 from flowcheck.interp.values import (
     UNBOUND,
