@@ -17,9 +17,11 @@ from flowcheck.interp.frames import Dead, Frame, LazyCut
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.local_slices import local_stores, local_value, slice_value
 from flowcheck.interp.values import (
+    NONE,
     UNBOUND,
     ClassV,
     FuncV,
+    Known,
     Ref,
     Unknown,
     Value,
@@ -33,6 +35,9 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
     from flowcheck.interp.frames import Frame
+
+WORTH_OF_A_GUARD = 2_000
+"""Steps spent on the tests around the store of a literal; beyond, it may be stored or not."""
 
 __all__ = ["Write", "attribute", "constructor_arguments", "local_stores", "local_value", "slice_value", "writes"]
 
@@ -182,7 +187,7 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
                         failed = True
                     elif value is not UNBOUND or result is None:
                         result = value if result is None else join(result, value)
-                overridden |= {m.name for m in _methods(c) if not _calls_super(c, m)}
+                overridden |= _replacing(c)
     except LazyCut:
         if limit is not None and it.steps > limit:
             raise  # it is what asked for this attribute that has run out
@@ -200,6 +205,13 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
         result = _settle(it, b, name, obj, result)
     it.lazy[key] = result  # type: ignore[assignment]
     return result
+
+
+def _replacing(c: ClassV) -> frozenset[str]:
+    """The methods of a class that do not go on to those that they override."""
+    if c.replacing is None:
+        c.replacing = frozenset(m.name for m in _methods(c) if not _calls_super(c, m))
+    return c.replacing
 
 
 def _calls_super(c: ClassV, m: ir.FunctionDef) -> bool:
@@ -320,13 +332,23 @@ def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: 
         marker = obj.copy()
         marker.attrs.pop(name, None)
         st.put(b.oid, marker)
+        plain = None if vague else _constants(group)
+        limit = it.lazy_limit
+        if plain is not None and (limit is None or it.steps + WORTH_OF_A_GUARD < limit):
+            it.lazy_limit = it.steps + WORTH_OF_A_GUARD
         try:
             fr = _frame_for(it, b, obj, c, f, arguments, st)
             outcomes = it.exec_block(body, fr, st)
+        except LazyCut:
+            if plain is None or (limit is not None and it.steps > limit):
+                raise
+            return plain
         except Dead:
             outcomes = []
         except RecursionError:
             return Unknown("recursion")
+        finally:
+            it.lazy_limit = limit
         states = [s for kind, s, _ in outcomes if kind in "nr"]
         if not states:
             return result
@@ -335,6 +357,16 @@ def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: 
         it.base_state.become_without(end, b.oid)
         result = left if result is None else join(result, left)
     return result
+
+
+def _constants(group: list[Write]) -> Value | None:
+    """What the writes store, or nothing, when all of them store literals: it holds whatever the tests around them say."""
+    values: list[Value] = [UNBOUND]
+    for w in group:
+        if w.index is not None or not isinstance(w.value, ir.Const):
+            return None
+        values.append(NONE if w.value.value is None else Known(w.value.value))
+    return union_of(values)
 
 
 def _constructor_runs(obj: Obj, c: ClassV) -> bool:

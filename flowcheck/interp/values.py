@@ -182,7 +182,7 @@ class ClassV(Value):
 
     __slots__ = (
         "bases", "enum_kind", "external", "field_list", "is_record", "keywords", "metaclass", "module", "mro", "name",
-        "node", "oid", "opaque_base", "order", "own_init", "owner", "writes",
+        "node", "oid", "opaque_base", "order", "own_init", "owner", "replacing", "writes",
     )  # fmt: skip
 
     def __init__(self, name: str, node: ir.ClassDef, module: Module, oid: int, owner: ir.FunctionDef | None) -> None:
@@ -199,6 +199,7 @@ class ClassV(Value):
         self.enum_kind: str | None = None
         self.is_record = False
         self.own_init = False
+        self.replacing: frozenset[str] | None = None
         self.keywords: dict[str, Value] = {}
         self.field_list: dict[str, tuple[ClassV, bool]] | None = None
         self.writes: Any = None

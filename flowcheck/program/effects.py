@@ -9,6 +9,7 @@ classes define that following them would make everything matter; those are liste
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ __all__ = ["Effects"]
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", re.M)
 _CALL = re.compile(rb"[A-Za-z_]\w*\(")
 _DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
+_DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(")
 _ON_ITS_OWN = frozenset({"__init__", "__post_init__", "__new__", "__enter__", "__exit__"})
 """Methods that run when a class is called or an instance is entered, without a call that names them."""
 
@@ -38,6 +40,12 @@ class _Def:
     holder: str = ""
     seed: bool = False
     dynamic: bool = False
+
+
+def _any_within(spans: list[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether one of the spans, which are in order, lies between two positions."""
+    i = bisect_left(spans, (start, start))
+    return i < len(spans) and spans[i][1] <= end
 
 
 class Effects:
@@ -119,8 +127,8 @@ class Effects:
         calls: list[tuple[str, set[tuple[str, str]]]],
     ) -> None:
         matches = list(_DEF.finditer(data))
-        has_seed = seeds.search(data) is not None
-        has_dynamic = _DYNAMIC.search(data) is not None
+        seeded = [m.span() for m in seeds.finditer(data)]
+        dynamic = [m.span() for m in _DYNAMIC.finditer(data)] if any(w in data for w in _DYNAMIC_WORDS) else []
         holders: list[tuple[int, str]] = []
         line = 1
         position = 0
@@ -137,15 +145,13 @@ class Effects:
                 holders.append((indent, name))
                 continue
             end = len(data)
-            for other in matches[k + 1 :]:
-                if len(other.group(1)) <= indent:
-                    end = other.start()
+            for j in range(k + 1, len(matches)):
+                if len(matches[j].group(1)) <= indent:
+                    end = matches[j].start()
                     break
             d = _Def(name, path, line, indent, False, start, end, holders[-1][1] if holders else "")
-            if has_dynamic and _DYNAMIC.search(data, m.end(), end):
-                d.dynamic = True
-            if has_seed and seeds.search(data, m.end(), end):
-                d.seed = True
+            d.dynamic = _any_within(dynamic, m.end(), end)
+            d.seed = _any_within(seeded, m.end(), end)
             i = len(self.defs)
             self.defs.append(d)
             self._at[(path, line)] = i

@@ -29,6 +29,7 @@ def _root(expr: ir.Expr) -> str | None:
 _PATCH = re.compile(
     rb"^(\w+)(?:\.\w+)*\.(\w+)[ \t]*=(?!=)|^setattr\([ \t]*(\w+)(?:\.\w+)*[ \t]*,[ \t]*[\"'](\w*)[\"']", re.M
 )
+_GLOBAL = re.compile(r"^[ \t]+global\s+([^\n]*)", re.M)
 _STORED = re.compile(r"\.(\w+)[ \t]*(?::[^=\n]+)?=(?!=)")
 
 
@@ -46,7 +47,7 @@ class Module:
         self.defined: set[str] = set()
         self.ordered = False
         self._functions: list[ir.FunctionDef] | None = None
-        self._globals: dict[str, list[ir.FunctionDef]] = {}
+        self._globals: dict[str, list[ir.FunctionDef]] | None = None
         self._spelled: dict[str, bool] = {}
         self._stored: frozenset[str] | None = None
         effects: list[ir.Stmt] = []
@@ -184,18 +185,18 @@ class Module:
 
     def global_writers(self, name: str) -> list[ir.FunctionDef]:
         """The functions of this module that declare ``global name``."""
-        found = self._globals.get(name)
-        if found is None:
-            found = []
+        if self._globals is None:
+            self._globals = {}
             text = self.syntax.text if self.syntax is not None else ""
-            if "global " in text:
-                for match in re.finditer(rf"^[ \t]+global\s+[^\n]*\b{re.escape(name)}\b", text, re.M):
-                    line = text.count("\n", 0, match.start()) + 1
-                    for function in self.functions():
-                        if function.line <= line <= function.end_line and function not in found:
-                            found.append(function)
-            self._globals[name] = found
-        return found
+            for match in _GLOBAL.finditer(text) if "global " in text else ():
+                line = text.count("\n", 0, match.start()) + 1
+                for function in self.functions():
+                    if function.line <= line <= function.end_line:
+                        for declared in re.findall(r"\w+", match.group(1).partition("#")[0]):
+                            writers = self._globals.setdefault(declared, [])
+                            if function not in writers:
+                                writers.append(function)
+        return self._globals.get(name, [])
 
 
 class Program:

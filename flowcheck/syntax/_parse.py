@@ -120,7 +120,9 @@ class _Slice:
 
 
 class ModuleSlice(_Slice):
-    """A module's top level: every outermost function's body is ``pass``; the lines and all headers are kept.
+    """A module's top level: every outermost function's body is one string; the lines and all headers are kept.
+
+    A string of empty lines, since libcst makes a node of every empty line that is outside of one.
 
     ``is_generator`` says of each of these functions what its body would tell.
     """
@@ -131,7 +133,7 @@ class ModuleSlice(_Slice):
         for span in structure.spans:
             if not span.local and span.kind == "def":
                 lines = text.count("\n", span.header_end, span.end)
-                pieces += (text[position : span.header_end], " pass", "\n" * lines)
+                pieces += (text[position : span.header_end], ' """', "\n" * lines, '"""')
                 position = span.end
         pieces.append(text[position:])
         super().__init__(path, text, structure, "".join(pieces), 0)
