@@ -217,7 +217,8 @@ class Interpreter:
         self.called: dict[tuple[str, int], str] = {}
         self.edges: set[tuple[str, str, str]] = set()
         self.cuts: dict[str, int] = {}
-        self.unknown_stores: list[tuple[str, Site]] = []
+        self.unknown_stores: list[tuple[str, Site, int | None]] = []
+        self.followed: set[tuple[Site, int]] = set()
         self.forced_facts: dict[Hashable, Any] = {}
         self.asked_keys: dict[Hashable, int] = {}
         self.asked_in: dict[Hashable, set[str]] = {}

@@ -229,6 +229,40 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
             ),
         ),
     ),
+    case(
+        "a-step-that-switches-a-shortcut-off",
+        (EAGLE_WORKER, "        self.num_steps =", "        self.shortcut = True\n        self.num_steps ="),
+        method("""
+            def marked(self, batch, mode):
+                batch.capture_hidden_mode = mode
+                return batch
+        """),
+        extend("model_worker_batch = self.marked(model_worker_batch, CaptureHiddenMode.FULL)"),
+        (
+            EAGLE_WORKER,
+            EXTEND_FORWARD,
+            EXTEND_FORWARD
+            + lines(
+                """
+            if not result.next_token_ids:
+                self.shortcut = False
+        """,
+                8,
+            ),
+        ),
+        (
+            EAGLE_WORKER,
+            "        spec_info = self.draft(batch)\n",
+            lines(
+                """
+            if self.shortcut:
+                batch.output_ids = None
+            spec_info = self.draft(batch)
+        """,
+                8,
+            ),
+        ),
+    ),
     two_workers("two-healthy-workers", SECOND_WORKER),
     Case("relative-imports", relative(edited([]))),
     Case("renamed", renamed(edited([])), workers=("FeatureSpeculator",), runs=False),
