@@ -45,6 +45,8 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
 
     if name in it.config.tracked:
         v = it.at(v, fr.site(node) if node is not None else None, f".{name} = …")
+    from flowcheck.interp import names
+
     if isinstance(b, Union):
         refs = [x for x in b.items if isinstance(x, (Ref, ClassV, ModuleV))]
         if any(isinstance(x, Known) for x in b.items):
@@ -94,6 +96,8 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
         store(it, b, name, v, st)
     elif isinstance(b, (ClassV, ModuleV)):
         oid = b.oid if isinstance(b, ClassV) else it.module_oid(b.module)
+        if isinstance(b, ModuleV):
+            names.before_store(it, b.module, name, st)
         st.write(oid).attrs[name] = v
     elif isinstance(b, Unknown):
         _unknown_store(it, name, v, fr, st, node)

@@ -15,6 +15,7 @@ from tests.flow.edits import (
     method,
     relative,
     renamed,
+    top,
     two_workers,
     verify_input,
     with_registry,
@@ -228,6 +229,32 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
                 "        if batch.forward_mode.is_extend():\n"
             ),
         ),
+    ),
+    case(
+        "a-module-variable",
+        top("""
+            CURRENT = None
+
+
+            def hold(batch):
+                global CURRENT
+                CURRENT = batch
+
+
+            def mark():
+                CURRENT.capture_hidden_mode = CaptureHiddenMode.FULL
+        """),
+        extend("hold(model_worker_batch)\nmark()"),
+    ),
+    case(
+        "a-dictionary-of-the-module",
+        top("HELD = {}"),
+        extend("""
+            HELD["batch"] = model_worker_batch
+            HELD["batch"].capture_hidden_mode = CaptureHiddenMode.FULL
+            HELD["spare"] = None
+            assert HELD["batch"] is model_worker_batch
+        """),
     ),
     case(
         "a-step-that-switches-a-shortcut-off",
