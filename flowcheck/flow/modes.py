@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flowcheck.flow.facts import Flow, Mode, Open, Path, Phase, Place, Step
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.flow.walk import Forward, Walk
-from flowcheck.interp import attributes, calls
+from flowcheck.interp import attributes, calls, stores
 from flowcheck.interp.frames import Dead, Raised
 from flowcheck.interp.trails import Site, Trail, chains, links
 from flowcheck.interp.values import (
@@ -210,7 +210,7 @@ def opens_of(walk: Walk, flows: Iterable[Flow], required: Iterable[Phase]) -> li
                     "budget",
                 )
             )
-    for name, site in dict.fromkeys(walk.it.unknown_stores):
+    for name, site in stores.open_stores(walk.it):
         if name == walk.words.mode.attribute:
             out.append(
                 Open(

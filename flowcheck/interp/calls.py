@@ -447,6 +447,7 @@ def forget_container(it: Interpreter, v: Value, st: State) -> None:
                 obj = st.write(x.oid)
                 obj.items = None
                 obj.elements = None
+                obj.attrs.clear()
 
 
 def external_attr(it: Interpreter, b: ExternalV, name: str) -> Value:

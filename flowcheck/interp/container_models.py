@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, functions, managers, operators, views
+from flowcheck.interp import attributes, functions, managers, operators, subscripts, views
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration_models import key_each, ordered
 from flowcheck.interp.models import Args, Keywords
@@ -125,7 +125,8 @@ def _dict_method(
         if isinstance(a[0], Union):
             return union_of([_dict_method(it, x, obj, name, [k, *a[1:]], kw, st, node, fr) for k in a[0].items])
         if obj.items is None:
-            return join(default, unknown)
+            entry = subscripts.entry_of(obj, key)
+            return join(default, unknown) if entry is None else entry
         if key is None:
             return union_of([default, *(v for _, v in obj.items.values())])
         return obj.items[key][1] if key in obj.items else default
@@ -142,6 +143,7 @@ def _dict_method(
     if name == "copy":
         return it.alloc(st, obj.copy())
     w = st.write(x.oid)
+    w.attrs.clear()
     if name == "clear":
         w.items = {} if w.exact else None
         return NONE
@@ -184,6 +186,7 @@ def _dict_method(
 def dict_update(it: Interpreter, x: Ref, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> None:
     """``x.update(…)`` of a dict."""
     w = st.write(x.oid)
+    w.attrs.clear()
     for source in a[:1]:
         if views.is_view(source):
             source = views.contents(it, source, st)
@@ -210,6 +213,8 @@ def dict_update(it: Interpreter, x: Ref, a: Args, kw: Keywords, st: State, node:
         elif w.items is not None:
             for k, v in items.items():
                 w.items[k] = (w.items[k][0] if k in w.items else v[0], v[1])
+        elif w.elements is not None:
+            w.elements = union_of([w.elements, *(v for _, v in items.values())])
     if w.items is not None:
         for name, v in kw.items():
             w.items[("k", name)] = (Known(name), v)

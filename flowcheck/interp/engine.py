@@ -125,7 +125,8 @@ class Interpreter:
         self.called: dict[tuple[str, int], str] = {}
         self.edges: set[tuple[str, str, str]] = set()
         self.cuts: dict[str, int] = {}
-        self.unknown_stores: list[tuple[str, Site]] = []
+        self.unknown_stores: list[tuple[str, Site, int | None]] = []
+        self.followed: set[tuple[Site, int]] = set()
         self.forced_facts: dict[Hashable, Any] = {}
         self.asked_keys: dict[Hashable, int] = {}
         self.asked_in: dict[Hashable, set[str]] = {}
@@ -350,7 +351,7 @@ class Interpreter:
         elif certain:
             self.handlers[-1].append(Raised(self.gone, name, cls, value, site, certain))
 
-    def followed(self, raised: list[Raised]) -> list[Raised]:
+    def catchable(self, raised: list[Raised]) -> list[Raised]:
         """Those of ``raised`` that somebody may catch; the others go on outwards as they are."""
         if self.config.follow_raises:
             return raised

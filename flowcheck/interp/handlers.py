@@ -164,7 +164,7 @@ def try_(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
     finally:
         raised = it.handlers.pop()
         it.in_try -= goes_on
-    raised = it.followed(raised)
+    raised = it.catchable(raised)
     done: list[Outcome] = []
     late: list[Raised] = []
     it.handlers.append(late)  # what the else block and the handlers raise passes through ``finally`` only
@@ -204,7 +204,7 @@ def try_(it: Interpreter, s: ir.Try, fr: Frame, st: State) -> list[Outcome]:
         it.handlers.pop()
         fr.want = want
         it.in_try -= leaves
-    raised = raised + it.followed(late)
+    raised = raised + it.catchable(late)
     if s.final:
         return _finally(it, s.final, fr, done, raised)
     it.handlers[-1].extend(raised)
@@ -343,7 +343,7 @@ def _with_exit(
         except Dead:
             continue
         done.append(o)
-    for r in fold(it.followed(raised)):
+    for r in fold(it.catchable(raised)):
         state = r.state.fork()
         try:
             swallowed = managers.leave(it, manager, r, s, fr, state)

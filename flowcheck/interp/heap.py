@@ -70,6 +70,8 @@ class Obj:
         known.extend(more)
         self.items = None
         self.elements = union_of(known) if known else None
+        if self.kind == "dict":
+            self.attrs.clear()  # what was known of single entries
 
     def copy(self) -> Obj:
         """A copy that shares no mapping with the original."""

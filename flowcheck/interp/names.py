@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, calls, classes, functions, operators, refine, skeletons
+from flowcheck.interp import attributes, calls, classes, functions, operators, refine, skeletons, subscripts
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import State
 from flowcheck.interp.values import (
@@ -87,8 +88,11 @@ def lookup(it: Interpreter, name: str, fr: Frame, st: State, e: ir.Node | None =
     v = global_value(it, fr.module, name, st, hook=False)
     if v is not None:
         bound = drop_unbound(v)
+        if bound is not v:
+            it.may_throw("NameError", st, e, fr)
         if bound is not None:
             return bound
+        v = None
     if name in BUILTIN_NAMES:
         return _builtin(name)
     if fr.func is not None and not it.in_base and v is None and fr.slice_of is None and not fr.module.stars:
@@ -119,14 +123,42 @@ def global_value(it: Interpreter, module: Module, name: str, st: State, hook: bo
     it.module_oid(module)
     obj = st.get(it.module_oid(module))
     assert obj is not None
-    if (
-        obj is not it.base.objects[it.module_oid(module)] and name in obj.attrs
-    ):  # written through ``global`` on this path
-        return force(it, module, name, obj.attrs[name])
     writers = module.global_writers(name)
+    written = obj.attrs.get(name) if obj is not it.base.objects[it.module_oid(module)] else None
+    if written is not None:  # stored on this path
+        v = force(it, module, name, written)
+        if v is not UNBOUND and UNBOUND in alternatives(v):
+            before = _global_before(it, module, name, writers, st, hook)
+            v = v if before is None else join(v, before)
+        left_out = [f for f in writers if not _is_followed(it, module, f)]
+        return _written_global(it, module, name, left_out, st, v) if left_out else v
+    return _global_before(it, module, name, writers, st, hook)
+
+
+def _global_before(
+    it: Interpreter, module: Module, name: str, writers: list[ir.FunctionDef], st: State, hook: bool
+) -> Value | None:
+    """What ``module.name`` may be where the path that is followed has not stored it."""
     if writers:
         return _written_global(it, module, name, writers, st)
     return _plain_global(it, module, name, st, hook)
+
+
+def _is_followed(it: Interpreter, module: Module, function: ir.FunctionDef) -> bool:
+    """Whether every call of a function is entered: what it stores is seen when it stores it."""
+    relevant = it.config.relevant
+    return relevant is None or relevant(FuncV(function, module, it.module_oid(module), None))
+
+
+def before_store(it: Interpreter, module: Module, name: str, st: State) -> None:
+    """A module variable is stored on one path: those that do not store it go on with what it may have held before."""
+    oid = it.module_oid(module)
+    base = it.base.objects[oid]
+    if (it.in_base and not it.lazy_depth) or (st.get(oid) is not base and name in st.obj(oid).attrs):
+        return
+    v = _global_before(it, module, name, module.global_writers(name), st, False)
+    if v is not None:
+        base.attrs[name] = v
 
 
 def _plain_global(it: Interpreter, module: Module, name: str, st: State, hook: bool = False) -> Value | None:
@@ -179,6 +211,29 @@ def _open_shared(it: Interpreter, module: Module, name: str, v: Ref) -> None:
     own, other = it.program.mutated(module, name)
     if other or (own and not obj.items):
         obj.open([Unknown(f"what is put into {name}")])
+        if obj.kind == "dict" and _is_confined(it, module, name):
+            obj.tag = subscripts.CONFINED
+
+
+def _is_confined(it: Interpreter, module: Module, name: str) -> bool:
+    """Whether all code that spells the name of a module's container, but for the line that makes it, is in functions of
+    the module that are followed whenever they are called, and gives the container no other name."""
+    word = re.compile(
+        rf"(\bin[ \t]+)?\b{re.escape(name)}\b"
+        r"(\[|\.(?:get|items|keys|values|copy|update|pop|popitem|clear|setdefault)\()?"
+    )
+    if len(it.program.corpus.files_with(name)) > 1 or module.syntax is None:
+        return False
+    text = module.syntax.text
+    outside = 0
+    for match in word.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        around = [f for f in module.functions() if f.line <= line <= f.end_line]
+        used = match.group(1) is not None or match.group(2) is not None
+        if around and not (used and all(_is_followed(it, module, f) for f in around)):
+            return False
+        outside += not around
+    return outside == 1
 
 
 def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:
@@ -230,15 +285,20 @@ def force(it: Interpreter, module: Module, name: str, v: Value) -> Value:
 
 
 def _written_global(
-    it: Interpreter, module: Module, name: str, writers: list[ir.FunctionDef], st: State
+    it: Interpreter, module: Module, name: str, writers: list[ir.FunctionDef], st: State, own: Value | None = None
 ) -> Value | None:
-    """A module variable that functions write through ``global``: joined with everything that they may store."""
+    """A module variable that functions write through ``global``: joined with everything that they may store.
 
-    key = ("global", it.module_oid(module), name)
+    ``own``: what the path itself has stored there; without it, what the module's top level does.
+    """
+
+    key = ("global" if own is None else "global, by others", it.module_oid(module), name)
     if key in it.lazy:
-        return it.lazy[key]
-    start = _plain_global(it, module, name, st)
+        return it.lazy[key] if own is None else join(own, it.lazy[key])
+    start = _plain_global(it, module, name, st) if own is None else None
     if key in it.lazy_busy:
+        if own is not None:
+            return own
         return start if start is not None else Unknown(f"global {name}")
     it.lazy_busy.add(key)
     try:
@@ -253,7 +313,7 @@ def _written_global(
     if value is None:
         value = Unknown(f"global {name}")
     it.lazy[key] = value
-    return value
+    return value if own is None else join(own, value)
 
 
 # ---------------------------------------------------------------------------------------------------------- assignment
@@ -315,7 +375,11 @@ def store_slice(
 
 def _assign_name(it: Interpreter, name: str, v: Value, fr: Frame, st: State, source: ir.Expr | None) -> None:
     if name in fr.global_names:
-        st.write(it.module_oid(fr.module)).attrs[name] = v
+        before_store(it, fr.module, name, st)
+        target = st.write(it.module_oid(fr.module))
+        held = target.attrs.get(name)
+        # What is evaluated on demand may have run or not.
+        target.attrs[name] = v if held is None or not it.lazy_depth else join(held, v)
         return
     if name in fr.nonlocal_names:
         env = st.get(fr.env)

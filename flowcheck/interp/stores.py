@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import calls, classes, views
+from flowcheck.interp import calls, classes, names, views
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Layer, State
 from flowcheck.interp.values import (
@@ -31,6 +31,7 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
     from flowcheck.interp.frames import Frame
+    from flowcheck.interp.trails import Site
 
 CONTAINER_NAMES = {
     "list": frozenset(dir(list)) | frozenset(dir(collections.deque)),
@@ -45,6 +46,7 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
 
     if name in it.config.tracked:
         v = it.at(v, fr.site(node) if node is not None else None, f".{name} = …")
+
     if isinstance(b, Union):
         refs = [x for x in b.items if isinstance(x, (Ref, ClassV, ModuleV))]
         if any(isinstance(x, Known) for x in b.items):
@@ -86,9 +88,14 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
                 it.throw("AttributeError", st, node, fr)
         elif obj.kind in CONTAINER_NAMES:
             it.throw("AttributeError", st, node, fr)
+        if node is not None and name in it.config.tracked and not it.in_base and not it.quiet:
+            site = fr.site(node)
+            it.followed.update((site, id(f.func.node)) for f in fr.chain() if f.func is not None)
         store(it, b, name, v, st)
     elif isinstance(b, (ClassV, ModuleV)):
         oid = b.oid if isinstance(b, ClassV) else it.module_oid(b.module)
+        if isinstance(b, ModuleV):
+            names.before_store(it, b.module, name, st)
         st.write(oid).attrs[name] = v
     elif isinstance(b, Unknown):
         _unknown_store(it, name, v, fr, st, node)
@@ -196,7 +203,9 @@ def _unknown_store(it: Interpreter, name: str, v: Value, fr: Frame, st: State, n
     if name not in it.config.tracked:
         return
     if node is not None:
-        it.unknown_stores.append((name, fr.site(node)))
+        *_, outermost = fr.chain()
+        on_demand = id(outermost.slice_of[0]) if outermost.slice_of is not None else None
+        it.unknown_stores.append((name, fr.site(node), on_demand))
     layer: Layer | None = st.top
     seen: set[int] = set()
     hit: list[int] = []
@@ -210,6 +219,20 @@ def _unknown_store(it: Interpreter, name: str, v: Value, fr: Frame, st: State, n
     for oid in hit:
         target = st.write(oid)
         target.attrs[name] = join(target.attrs[name], v)
+
+
+def open_stores(it: Interpreter) -> list[tuple[str, Site]]:
+    """The stores of tracked attributes on objects that nobody knows: attribute and place, each once.
+
+    A method is also evaluated on demand, with arguments that are not known, for an attribute that it leaves behind. Where
+    the run itself took that method to the same store, on objects that it knew, that is what the method does.
+    """
+    found = [
+        (name, site)
+        for name, site, on_demand in it.unknown_stores
+        if on_demand is None or (site, on_demand) not in it.followed
+    ]
+    return list(dict.fromkeys(found))
 
 
 def delete(it: Interpreter, b: Value, name: str, fr: Frame, st: State, node: ir.Node | None = None) -> None:

@@ -11,6 +11,7 @@ from flowcheck.interp.iteration import element, record_items
 from flowcheck.interp.truth import each, need_hash, plain
 from flowcheck.interp.values import (
     NONE,
+    UNBOUND,
     BoundV,
     BuiltinV,
     ClassV,
@@ -32,6 +33,22 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
     from flowcheck.interp.frames import Frame
+
+
+CONFINED = "confined"
+"""The tag of a dict at module level of which every function that names it is followed: what a path stores in it stays."""
+
+
+def entry_of(obj: Obj, key: Any) -> Value | None:
+    """What a dict of unknown contents certainly holds under a key; None when nobody knows."""
+    name = _spelled(key)
+    found = obj.attrs.get(name) if name is not None else None
+    return None if found is None or UNBOUND in alternatives(found) else found
+
+
+def _spelled(key: Any) -> str | None:
+    """The name under which an entry is remembered: only strings have one, which no other key is equal to."""
+    return f"[{key[1]}]" if key is not None and key[0] == "k" and isinstance(key[1], str) else None
 
 
 def take(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
@@ -135,6 +152,9 @@ def _take_dict(it: Interpreter, c: Ref, obj: Obj, k: Value, fr: Frame, st: State
     key = it.key(k)
     need_hash(it, k, fr, st, e)
     if obj.items is None:
+        entry = entry_of(obj, key)
+        if entry is not None:
+            return entry
         it.may_raise(st, e, fr)
         known = obj.elements if obj.elements is not None else Unknown("a value of a mapping")
         if obj.default is None:
@@ -239,7 +259,12 @@ def put(it: Interpreter, c: Value, k: Value, v: Value, fr: Frame, st: State, e: 
     if obj.kind == "dict":
         key = it.key(k)
         if obj.items is None or key is None:
+            entries = obj.attrs.copy() if key is not None else {}
             obj.open([v])
+            if obj.tag == CONFINED and obj.exact and not it.in_base:
+                obj.attrs.update(entries)
+                if (name := _spelled(key)) is not None:
+                    obj.attrs[name] = v
         elif obj.exact:
             old = obj.items.get(key)
             obj.items[key] = (k if old is None else old[0], v)

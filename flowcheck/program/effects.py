@@ -2,8 +2,9 @@
 
 A function matters when its text touches something tracked (a *seed*), or when it may call one that does. Calls are
 resolved by scope where the text says enough: ``self.m(`` within the file or by method name, ``f(`` within the file or by
-function name; ``x.m(`` by method name. The answer errs towards "matters", except for names that so many unrelated
-classes define that following them would make everything matter; those are listed as an assumption.
+function name; ``x.m(`` by method name. What a seed reads from a module variable, others have put there: functions of its
+file that declare a ``global`` which it mentions are seeds too. The answer errs towards "matters", except for names that
+so many unrelated classes define that following them would make everything matter; those are listed as an assumption.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", 
 _CALL = re.compile(rb"[A-Za-z_]\w*\(")
 _DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
 _DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(")
+_GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)
 _ON_ITS_OWN = frozenset({"__init__", "__post_init__", "__new__", "__enter__", "__exit__"})
 """Methods that run when a class is called or an instance is entered, without a call that names them."""
 
@@ -46,6 +48,16 @@ def _any_within(spans: list[tuple[int, int]], start: int, end: int) -> bool:
     """Whether one of the spans, which are in order, lies between two positions."""
     i = bisect_left(spans, (start, start))
     return i < len(spans) and spans[i][1] <= end
+
+
+def _seed_writers(data: bytes, defs: list[_Def]) -> None:
+    """Marks the functions of a file that write a module variable which a seed of the file mentions."""
+    for m in _GLOBAL.finditer(data):
+        names = [re.escape(n.strip()) for n in m.group(1).split(b",") if n.strip()]
+        mention = re.compile(rb"\b(?:" + b"|".join(names) + rb")\b")
+        if any(d.seed and mention.search(data, d.start, d.end) for d in defs):
+            for d in defs:
+                d.seed = d.seed or d.start < m.start() < d.end
 
 
 class Effects:
@@ -132,6 +144,7 @@ class Effects:
         holders: list[tuple[int, str]] = []
         line = 1
         position = 0
+        first = len(self.defs)
         for k, m in enumerate(matches):
             name = m.group(3).decode()
             start = m.start(2)
@@ -164,6 +177,8 @@ class Effects:
                 kind = "f" if before != b"." else "s" if data[at - 5 : at - 1] == b"self" else "o"
                 names.add((kind, hit.group()[:-1].decode()))
             calls.append((path, names))
+        if seeded:
+            _seed_writers(data, self.defs[first:])
 
     def relevant(self, path: str, line: int) -> bool:
         """Whether a function may matter. One that the index does not hold (nested, generated) does."""

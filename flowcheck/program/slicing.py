@@ -104,6 +104,7 @@ class Criterion:
     ``statement``: a statement that must stay for its own sake. ``call``: a call that must stay. ``wants_value``: the
     returned value is used. ``stores``: what to do with a store to an attribute of something that is not a needed local:
     "drop" it, or "keep" it with a value that is not evaluated unless it is cheap. ``managers``: keep every with-item.
+    ``outer``: whether a name is bound outside the function: a container that it holds outlives the call.
     """
 
     statement: Callable[[ir.Stmt], bool]
@@ -111,6 +112,7 @@ class Criterion:
     wants_value: bool
     keep_stores: bool
     mentions: Callable[[ir.Node], bool] = lambda node: False
+    outer: Callable[[str], bool] = lambda name: False
 
 
 class _Slicer:
@@ -221,7 +223,12 @@ class _Slicer:
                 return s
             return None
         if isinstance(s, ir.Delete):
-            return s if any(root_of(t) in self.needed for t in s.targets) else None
+            kept = any(root_of(t) in self.needed for t in s.targets)
+            if not kept and self.c.keep_stores:
+                kept = any(isinstance(t, ir.Subscript) and self.outlives(t.value) for t in s.targets)
+            if kept:
+                self.need(s)
+            return s if kept else None
         return None
 
     def expression(self, s: ir.ExprStmt) -> ir.Stmt | None:
@@ -232,9 +239,10 @@ class _Slicer:
         if keep:
             self.any_kept = True
         if not keep and isinstance(v, ir.Call) and isinstance(v.func, ir.Attribute) and v.func.attr in MUTATORS:
-            if isinstance(v.func.value, ir.Name):
-                keep = v.func.value.id in self.needed
-            elif self.c.keep_stores and isinstance(v.func.value, ir.Attribute):
+            holder = v.func.value
+            if isinstance(holder, ir.Name) and holder.id in self.needed:
+                keep = True
+            elif self.c.keep_stores and self.outlives(holder):
                 self.need(v.func.value)
                 blank = tuple(ir.Arg(a.nid, ir.Opaque(a.nid, UNEVALUATED), a.keyword, a.star) for a in v.args)
                 return ir.ExprStmt(s.nid, ir.Call(v.nid, v.func, blank))
@@ -267,7 +275,7 @@ class _Slicer:
             x
             for t in targets
             for x in (t.items if isinstance(t, (ir.TupleExpr, ir.ListExpr)) else (t,))
-            if isinstance(x, ir.Attribute) or (isinstance(x, ir.Subscript) and isinstance(x.value, ir.Attribute))
+            if isinstance(x, ir.Attribute) or (isinstance(x, ir.Subscript) and self.outlives(x.value))
         ]
         if not stores:
             return None
@@ -279,6 +287,10 @@ class _Slicer:
             self.need(value)
             return s
         return ir.Assign(s.nid, tuple(stores), ir.Opaque(s.nid, UNEVALUATED))
+
+    def outlives(self, e: ir.Expr) -> bool:
+        """Whether an expression names something that is there after the call: an attribute, or an outer name."""
+        return isinstance(e, ir.Attribute) or (isinstance(e, ir.Name) and self.c.outer(e.id))
 
     def cheap(self, e: ir.Expr) -> bool:
         """No call, and no local that would have to be computed for it."""
@@ -393,11 +405,18 @@ def _only_stores(body: tuple[ir.Stmt, ...]) -> bool:
     return all(isinstance(s, ir.Assign) for s in body)
 
 
+def _declared(body: tuple[ir.Stmt, ...]) -> set[str]:
+    """The names that a body declares ``global`` or ``nonlocal``: what it stores there outlives the call."""
+    return {name for s in sub_expressions(body) if isinstance(s, (ir.Global, ir.Nonlocal)) for name in s.names}
+
+
 def slice_body(
     body: tuple[ir.Stmt, ...], criterion: Criterion, params: frozenset[str], cache: SliceCache
 ) -> tuple[ir.Stmt, ...]:
     """The statements of ``body`` that ``criterion`` needs."""
     slicer = _Slicer(criterion, params, cache)
+    if criterion.keep_stores:
+        slicer.needed |= _declared(body)
     result: tuple[ir.Stmt, ...] = ()
     rounds = 0
     while slicer.grew and rounds < 12:

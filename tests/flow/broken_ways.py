@@ -18,6 +18,7 @@ from tests.flow.edits import (
     imports,
     lines,
     method,
+    top,
     verify_input,
 )
 from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, SCHEDULE_BATCH, SPEC_INFO, TP_WORKER
@@ -533,5 +534,105 @@ HARD: tuple[Case, ...] = (
                 f"\n{RUN_ONCE}"
             ),
         ),
+    ),
+    # what a function leaves in names and containers that outlive it
+    case(
+        "by-a-nonlocal",
+        extend(f"""
+            wanted = {MODE}.FULL
+            def choose():
+                nonlocal wanted
+                rows = batch.batch_size()
+                more = rows + 1
+                wanted = {LAST}  # HS101
+                return more
+            choose()
+            model_worker_batch.capture_hidden_mode = wanted
+        """),
+    ),
+    case(
+        "by-a-container-that-is-given-away",
+        top(f"""
+            def fill(options, rows):
+                less = rows
+                more = rows
+                options["capture_hidden_mode"] = {LAST}  # HS101
+                return less + more
+        """),
+        extend(f"""
+            options = {{"capture_hidden_mode": {MODE}.FULL}}
+            fill(options, 3)
+            for name, value in options.items():
+                setattr(model_worker_batch, name, value)
+        """),
+    ),
+    case(
+        "by-a-container-that-is-closed-over",
+        extend(f"""
+            options = {{"mode": {MODE}.FULL}}
+            def fill(rows):
+                less = rows
+                more = rows
+                options["mode"] = {LAST}  # HS101
+                return less + more
+            fill(3)
+            model_worker_batch.capture_hidden_mode = options["mode"]
+        """),
+    ),
+    case(
+        "by-a-module-variable",
+        top(f"""
+            WANTED = {MODE}.FULL
+
+
+            def lower(rows):
+                global WANTED
+                less = rows
+                more = rows
+                WANTED = {LAST}  # HS101
+                return less + more
+        """),
+        extend(f"""
+            global WANTED
+            WANTED = {MODE}.FULL
+            lower(3)
+            model_worker_batch.capture_hidden_mode = WANTED
+        """),
+    ),
+    case(
+        "by-a-module-variable-on-some-paths",
+        top(f"""
+            WANTED = {LAST}  # HS101
+
+
+            def raised():
+                global WANTED
+                WANTED = {MODE}.FULL
+        """),
+        extend("""
+            if batch.batch_size() > 4:
+                raised()
+            model_worker_batch.capture_hidden_mode = WANTED
+        """),
+    ),
+    case(
+        "by-another-batch-in-a-dictionary-of-the-module",
+        top(f"""
+            HELD = {{}}
+
+
+            def hold(other, rows):
+                less = rows
+                more = rows
+                HELD["batch"] = other
+                other.capture_hidden_mode = {LAST}
+                return less + more
+        """),
+        extend(f"""
+            HELD["batch"] = model_worker_batch
+            hold(batch.get_model_worker_batch(), 3)
+            HELD["batch"].capture_hidden_mode = {MODE}.FULL
+        """),
+        rules="HS101",
     ),
 )

@@ -79,6 +79,11 @@ def imports(text: str, path: str = EAGLE_WORKER) -> Edit:
     return (path, "from __future__ import annotations\n", f"from __future__ import annotations\n\n{text}\n")
 
 
+def top(text: str, path: str = EAGLE_WORKER, before: str = "class EAGLEWorker") -> Edit:
+    """More statements of a module, in front of a class."""
+    return (path, before, lines(text, 0) + "\n\n" + before)
+
+
 def method(text: str, path: str = EAGLE_WORKER, before: str = "    def draft(self") -> Edit:
     """One more method of a class, in front of another one."""
     return (path, before, lines(text, 4) + "\n" + before)

@@ -15,6 +15,7 @@ from tests.flow.edits import (
     method,
     relative,
     renamed,
+    top,
     two_workers,
     verify_input,
     with_registry,
@@ -226,6 +227,66 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
             (
                 '        if batch.batch_size() > 4096:\n            raise ValueError("too large")\n'
                 "        if batch.forward_mode.is_extend():\n"
+            ),
+        ),
+    ),
+    case(
+        "a-module-variable",
+        top("""
+            CURRENT = None
+
+
+            def hold(batch):
+                global CURRENT
+                CURRENT = batch
+
+
+            def mark():
+                CURRENT.capture_hidden_mode = CaptureHiddenMode.FULL
+        """),
+        extend("hold(model_worker_batch)\nmark()"),
+    ),
+    case(
+        "a-dictionary-of-the-module",
+        top("HELD = {}"),
+        extend("""
+            HELD["batch"] = model_worker_batch
+            HELD["batch"].capture_hidden_mode = CaptureHiddenMode.FULL
+            HELD["spare"] = None
+            assert HELD["batch"] is model_worker_batch
+        """),
+    ),
+    case(
+        "a-step-that-switches-a-shortcut-off",
+        (EAGLE_WORKER, "        self.num_steps =", "        self.shortcut = True\n        self.num_steps ="),
+        method("""
+            def marked(self, batch, mode):
+                batch.capture_hidden_mode = mode
+                return batch
+        """),
+        extend("model_worker_batch = self.marked(model_worker_batch, CaptureHiddenMode.FULL)"),
+        (
+            EAGLE_WORKER,
+            EXTEND_FORWARD,
+            EXTEND_FORWARD
+            + lines(
+                """
+            if not result.next_token_ids:
+                self.shortcut = False
+        """,
+                8,
+            ),
+        ),
+        (
+            EAGLE_WORKER,
+            "        spec_info = self.draft(batch)\n",
+            lines(
+                """
+            if self.shortcut:
+                batch.output_ids = None
+            spec_info = self.draft(batch)
+        """,
+                8,
             ),
         ),
     ),

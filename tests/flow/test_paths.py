@@ -9,9 +9,9 @@ import pytest
 
 from tests.flow.broken import BROKEN
 from tests.flow.broken_ways import HARD
-from tests.flow.edits import Case, prefill_graph
+from tests.flow.edits import Case, method, prefill_graph
 from tests.flow.rewrites import HEALTHY_REWRITES
-from tests.flow.trees import GRAPH_RUNNER, QUESTIONS, Answer, Truth, edited, marks, scan, truths, write
+from tests.flow.trees import EAGLE_WORKER, GRAPH_RUNNER, QUESTIONS, Answer, Truth, edited, marks, scan, truths, write
 
 HARMFUL = (*BROKEN, *HARD)
 
@@ -125,3 +125,27 @@ def test_a_graph_is_kept_however_it_is_stored(tmp_path: Path) -> None:
         [(GRAPH_RUNNER, pair, split), (GRAPH_RUNNER, "batch_size <= self.capture_bs[-1]", "batch_size in self.graphs")]
     )
     assert scan(write(tmp_path, files)).proved == QUESTIONS
+
+
+def test_a_method_that_the_walk_does_not_follow_to_its_store_stays_an_open_question(tmp_path: Path) -> None:
+    files = edited(
+        [
+            (EAGLE_WORKER, "        self.num_steps =", "        self.shortcut = True\n        self.num_steps ="),
+            (
+                EAGLE_WORKER,
+                "        spec_info = self.draft(batch)\n",
+                "        if self.shortcut:\n            batch.output_ids = None\n        spec_info = self.draft(batch)\n",
+            ),
+            method("""
+                def marked(self, batch, mode):
+                    batch.capture_hidden_mode = mode  # HS109
+                    return batch
+
+                def refresh(self, batch):
+                    if self.marked(batch, CaptureHiddenMode.LAST).input_ids:
+                        self.shortcut = False
+            """),
+        ]
+    )
+    answer = scan(write(tmp_path, files))
+    assert answer.places == marks(files), str(answer)
