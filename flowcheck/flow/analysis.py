@@ -24,7 +24,7 @@ from flowcheck.interp.engine import Budget, Dead
 from flowcheck.interp.values import NONE, Known
 from flowcheck.program.modules import Program
 from flowcheck.source import SourceWarning, Tree
-from flowcheck.syntax import SyntaxCache, SyntaxStore
+from flowcheck.syntax import Checkup, SyntaxCache, SyntaxStore
 from flowcheck.syntax.ir import Span
 
 __all__ = ["analyse"]
@@ -47,15 +47,18 @@ def analyse(
 ) -> Facts:
     """Walks ``tree`` under ``scenario``. A tree without the parts that the walk needs gives an open question."""
     kept = KeptFacts(cache_dir / "facts", tree, scenario) if cache_dir is not None and vocabulary is None else None
-    facts = kept.load() if kept is not None else None
-    if facts is not None:
+    known = kept.load() if kept is not None else None
+    if known is not None:
+        facts, broken = known
+        tree.warnings += broken
         return facts
     words = vocabulary if vocabulary is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
     cache = SyntaxCache(cache_dir / "syntax") if cache_dir is not None else None
     warned = len(tree.warnings)
-    facts = _with_deep_stack(lambda: _analyse(tree, scenario, words, cache, progress))
-    if kept is not None and len(tree.warnings) == warned:  # a warning belongs to the scan that meets it
-        kept.save(facts)
+    facts, broken = _with_deep_stack(lambda: _analyse(tree, scenario, words, cache, progress))
+    if kept is not None and len(tree.warnings) == warned:  # what cannot be read now may be read by the next scan
+        kept.save(facts, broken)
+    tree.warnings += broken
     return facts
 
 
@@ -89,8 +92,16 @@ def _with_deep_stack(work: Callable[[], T]) -> T:
 
 def _analyse(
     tree: Tree, scenario: Scenario, words: Vocabulary, cache: SyntaxCache | None, progress: Progress | None
-) -> Facts:
+) -> tuple[Facts, tuple[SourceWarning, ...]]:
     store = SyntaxStore(tree, cache)
+    with Checkup(store, tree.paths() if tree.include_all else tree.core_paths(), cache) as checkup:
+        facts = _walked(tree, scenario, words, store, progress)
+        problems = checkup.finish()
+    store.save()
+    return facts, tuple(SourceWarning(p.path, f"cannot be parsed: {p.reason}", p.line) for p in problems)
+
+
+def _walked(tree: Tree, scenario: Scenario, words: Vocabulary, store: SyntaxStore, progress: Progress | None) -> Facts:
     program = Program(store)
     say = progress or (lambda text: None)
     say("indexing")
@@ -126,8 +137,6 @@ def _analyse(
         opens.append(Open("the whole walk", str(error), None, "budget"))
     finally:
         store.save()
-    for path, text in store.problems:
-        tree.warnings.append(SourceWarning(path, f"cannot be parsed: {text}"))
     for path, reason in program.unreadable.items():
         opens.append(
             Open(f"what {path} does", f"it cannot be parsed: {reason}", Place(path, Span(1, 1, 1, 1), ""), "unknown")

@@ -204,12 +204,19 @@ def _quiet_gc() -> Iterator[None]:
 def _located(error: cst.ParserSyntaxError, source: str) -> tuple[int, str]:
     """The line in ``source`` to blame for a syntax error, and the reason in a phrase.
 
-    libcst gives the line of what its parser did not expect, but none for what its tokenizer refused.
+    libcst gives the end of what its parser did not expect, but no place for what its tokenizer refused.
     """
     message = error.message
     place = _PARSER_ERROR.match(message)
     if place is not None:
-        return int(place[1]), f"invalid syntax at column {place[2]}"
+        line, column = int(place[1]), int(place[2])
+        before = source.split("\n")[:line]
+        if (before[line - 1 :] and before[-1][:column].strip()) or ", pass, " in message:
+            return line, f"invalid syntax at column {column}"
+        # Nothing stands before it, and it is no indentation, after which a statement may come: it is a line end, whose
+        # own end is where the next token begins.
+        code = [number for number, text in enumerate(before[: line - 1], 1) if text.strip()]
+        return (code[-1] if code else line), "invalid syntax at the end of the line"
     reason = message.removeprefix("tokenizer error: ")
     at = None
     if reason.startswith("unterminated"):

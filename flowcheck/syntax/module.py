@@ -71,6 +71,12 @@ class ModuleSyntax:
             return fn.body
         return self._body_at(self._index_of(fn)).statements
 
+    def parse_all(self) -> None:
+        """Parse every function; what cannot be parsed is reported."""
+        for index, span in enumerate(self.definitions):
+            if span.kind == "def" and not span.local:
+                self._body_at(index)
+
     def def_source(self, fn: ir.FunctionDef) -> str:
         """The text of a definition from its ``def`` or ``async`` on, without decorators."""
         span = self.definitions[self._index_of(fn)]

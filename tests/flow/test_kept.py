@@ -10,7 +10,7 @@ import pytest
 from flowcheck.flow import Scenario
 from flowcheck.flow.analysis import analyse
 from flowcheck.flow.facts import Facts
-from flowcheck.source import open_source
+from flowcheck.source import SourceWarning, open_source
 from tests.flow.trees import EAGLE_WORKER, HEALTHY
 
 
@@ -49,6 +49,18 @@ def test_an_edit_is_seen(tree: Path, tmp_path: Path) -> None:
 def test_another_algorithm_is_another_question(tree: Path, tmp_path: Path) -> None:
     scan(tree, tmp_path / "cache")
     assert scan(tree, tmp_path / "cache", "NGRAM").scenario != scan(tree, tmp_path / "cache").scenario
+
+
+def test_what_is_said_of_a_bad_file_is_said_again(tree: Path, tmp_path: Path) -> None:
+    (tree / "sglang" / "srt" / "bad.py").write_text("A = 1\ndef broken(:\n")
+    said: list[list[SourceWarning]] = []
+    for steps in (True, False):
+        with open_source(str(tree)) as opened:
+            facts = analyse(opened, Scenario(), cache_dir=tmp_path / "cache")
+            said.append(opened.warnings)
+        assert bool(facts.stats.steps) is steps
+    assert said[0] == said[1]
+    assert [(each.path, each.line) for each in said[0]] == [("sglang/srt/bad.py", 2)]
 
 
 @pytest.mark.parametrize("damage", [b"", b"no facts", None])
