@@ -57,7 +57,10 @@ class KeptFacts:
 
     def save(self, facts: Facts, warnings: tuple[SourceWarning, ...]) -> None:
         """Keeps the facts for the next scan; in silence where that cannot be done."""
-        body = msgspec.msgpack.encode((facts, warnings))
+        try:
+            body = msgspec.msgpack.encode((facts, warnings))
+        except (ValueError, OverflowError):  # a file's name that is no UTF-8
+            return
         part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

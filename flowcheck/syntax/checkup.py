@@ -102,7 +102,7 @@ class Checkup:
     # ------------------------------------------------------------------------------------------------- in the thread
     def _run(self) -> None:
         for _ in range(_MOST_ENDS):
-            if not self._todo or self._stopped:
+            if not self._todo or self._stopped or not sys.executable:
                 return
             try:
                 with tempfile.TemporaryFile() as answers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -61,6 +62,14 @@ def test_what_is_said_of_a_bad_file_is_said_again(tree: Path, tmp_path: Path) ->
         assert bool(facts.stats.steps) is steps
     assert said[0] == said[1]
     assert [(each.path, each.line) for each in said[0]] == [("sglang/srt/bad.py", 2)]
+
+
+def test_a_bad_file_whose_name_is_no_text_is_said(tree: Path, tmp_path: Path) -> None:
+    (tree / "sglang" / "srt" / os.fsdecode(b"b\xffd.py")).write_text("def broken(:\n")
+    for _ in range(2):
+        with open_source(str(tree)) as opened:
+            assert analyse(opened, Scenario(), cache_dir=tmp_path / "cache").flows
+            assert [each.line for each in opened.warnings] == [1]
 
 
 @pytest.mark.parametrize("damage", [b"", b"no facts", None])
