@@ -123,7 +123,7 @@ def _walked(tree: Tree, scenario: Scenario, words: Vocabulary, store: SyntaxStor
         say("looking for the workers")
         for forced in worker_splits(make):
             outcomes = _outcomes(make, words, forced)
-            flows += _merged([o.flows for o in outcomes], _condition(forced))
+            flows += _merged([o.flows for o in outcomes], _condition(words, forced))
             for outcome in outcomes:
                 runs += 1
                 steps += outcome.steps
@@ -188,7 +188,7 @@ def _is_proved(f: Flow, required: str) -> bool:
 def _outcome(make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any]) -> _Outcome:
     walk = make(forced)
     walk.run()
-    found = modes.flows_of(walk, _condition(forced), _assumption_ids(words))
+    found = modes.flows_of(walk, _condition(words, forced), _assumption_ids(words))
     required: tuple[Phase, ...] = (Phase.EXTEND, Phase.VERIFY)
     if not _feeds_states(walk):
         found = [_unconsumed(f) for f in found]
@@ -239,8 +239,8 @@ def _split(
     return out
 
 
-def _condition(forced: dict[Any, Any]) -> str:
-    return " and ".join(describe_key(k, v) for k, v in forced.items())
+def _condition(words: Vocabulary, forced: dict[Any, Any]) -> str:
+    return " and ".join(describe_key(k, v, words.entry.arguments_attribute) for k, v in forced.items())
 
 
 def _merged(sides: list[list[Flow]], condition: str) -> list[Flow]:
