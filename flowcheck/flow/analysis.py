@@ -44,9 +44,15 @@ def analyse(
     cache_dir: FilePath | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
+    explain: bool = True,
 ) -> Facts:
-    """Walks ``tree`` under ``scenario``. A tree without the parts that the walk needs gives an open question."""
-    kept = KeptFacts(cache_dir / "facts", tree, scenario) if cache_dir is not None and vocabulary is None else None
+    """Walks ``tree`` under ``scenario``. A tree without the parts that the walk needs gives an open question.
+
+    ``explain``: repeat a walk that does not prove everything, to find the setting for whose values a finding holds.
+    Without, findings are the same or more: a joined walk cannot tell that two tests of one setting agree.
+    """
+    keeps = vocabulary is None and explain
+    kept = KeptFacts(cache_dir / "facts", tree, scenario) if cache_dir is not None and keeps else None
     known = kept.load() if kept is not None else None
     if known is not None:
         facts, broken = known
@@ -55,7 +61,7 @@ def analyse(
     words = vocabulary if vocabulary is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
     cache = SyntaxCache(cache_dir / "syntax") if cache_dir is not None else None
     warned = len(tree.warnings)
-    facts, broken = _with_deep_stack(lambda: _analyse(tree, scenario, words, cache, progress))
+    facts, broken = _with_deep_stack(lambda: _analyse(tree, scenario, words, cache, progress, explain))
     if kept is not None and len(tree.warnings) == warned:  # what cannot be read now may be read by the next scan
         kept.save(facts, broken)
     tree.warnings += broken
@@ -91,17 +97,29 @@ def _with_deep_stack(work: Callable[[], T]) -> T:
 
 
 def _analyse(
-    tree: Tree, scenario: Scenario, words: Vocabulary, cache: SyntaxCache | None, progress: Progress | None
+    tree: Tree,
+    scenario: Scenario,
+    words: Vocabulary,
+    cache: SyntaxCache | None,
+    progress: Progress | None,
+    explain: bool,
 ) -> tuple[Facts, tuple[SourceWarning, ...]]:
     store = SyntaxStore(tree, cache)
     with Checkup(store, tree.paths() if tree.include_all else tree.core_paths(), cache) as checkup:
-        facts = _walked(tree, scenario, words, store, progress)
+        facts = _walked(tree, scenario, words, store, progress, explain)
         problems = checkup.finish()
     store.save()
     return facts, tuple(SourceWarning(p.path, f"cannot be parsed: {p.reason}", p.line) for p in problems)
 
 
-def _walked(tree: Tree, scenario: Scenario, words: Vocabulary, store: SyntaxStore, progress: Progress | None) -> Facts:
+def _walked(
+    tree: Tree,
+    scenario: Scenario,
+    words: Vocabulary,
+    store: SyntaxStore,
+    progress: Progress | None,
+    explain: bool,
+) -> Facts:
     program = Program(store)
     say = progress or (lambda text: None)
     say("indexing")
@@ -122,7 +140,7 @@ def _walked(tree: Tree, scenario: Scenario, words: Vocabulary, store: SyntaxStor
     try:
         say("looking for the workers")
         for forced in worker_splits(make):
-            outcomes = _outcomes(make, words, forced)
+            outcomes = _outcomes(make, words, forced, DEEPEST_SPLIT if explain else 0)
             flows += _merged([o.flows for o in outcomes], _condition(words, forced))
             for outcome in outcomes:
                 runs += 1
@@ -199,7 +217,7 @@ def _outcome(make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: 
 
 
 def _outcomes(
-    make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any], depth: int = DEEPEST_SPLIT
+    make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any], depth: int
 ) -> list[_Outcome]:
     """One walk; where it proves less than everything, walks for each value of a setting that the answer depends on.
 

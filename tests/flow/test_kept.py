@@ -72,6 +72,21 @@ def test_a_bad_file_whose_name_is_no_text_is_said(tree: Path, tmp_path: Path) ->
             assert [each.line for each in opened.warnings] == [1]
 
 
+def test_facts_without_conditions_are_not_taken_for_those_with(tree: Path, tmp_path: Path) -> None:
+    worker = tree / EAGLE_WORKER
+    text = worker.read_text("utf-8")
+    lower = "CaptureHiddenMode.LAST if self.server_args.odd else CaptureHiddenMode.FULL"
+    assert "CaptureHiddenMode.FULL" in text
+    worker.write_text(text.replace("CaptureHiddenMode.FULL", f"({lower})"), "utf-8")
+    found: dict[bool, set[str]] = {}
+    for explain in (False, True):
+        with open_source(str(tree)) as opened:
+            facts = analyse(opened, Scenario(), cache_dir=tmp_path / "cache", explain=explain)
+        found[explain] = {flow.condition for flow in facts.flows}
+    assert found[False] == {""}
+    assert any("odd" in condition for condition in found[True])
+
+
 @pytest.mark.parametrize("damage", [b"", b"no facts", None])
 def test_a_damaged_entry_is_made_anew(tree: Path, tmp_path: Path, damage: bytes | None) -> None:
     first = scan(tree, tmp_path / "cache")
