@@ -153,6 +153,9 @@ def _walked(
         opens.append(Open("where batches are dispatched", str(error), None, "entry"))
     except Budget as error:
         opens.append(Open("the whole walk", str(error), None, "budget"))
+    except RecursionError:
+        reason = "the code is nested too deeply for this Python"
+        opens.append(Open("the whole walk", reason, None, "budget"))
     finally:
         store.save()
     for path, reason in program.unreadable.items():

@@ -299,6 +299,8 @@ class Walk:
             pass
         except (Budget, CallCut, LazyCut) as error:
             result.stopped = str(error) or type(error).__name__
+        except RecursionError:  # Python 3.12 bounds the recursion through C whatever limit is set
+            result.stopped = "the code is nested too deeply for this Python"
         result.raised = it.handlers[0]
         result.steps = it.steps - start
         self.results.append(result)

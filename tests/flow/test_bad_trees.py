@@ -330,6 +330,19 @@ def test_a_loop_ends_and_proves_nothing_that_never_returns(name: str, tmp_path: 
         assert report["findings"]
 
 
+@pytest.mark.parametrize("place", ["Walk._keep", "left_behind", "find_roles"])
+def test_what_python_cannot_recurse_into_is_left_open(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*unused: object) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(f"flowcheck.flow.walk.{place}", refuse)
+    report = document(tree(tmp_path))
+    assert "HS109" in rules(report)
+    assert any("nested too deeply" in each["reason"] for each in report["unproved"])
+
+
 def test_modules_that_import_each_other_are_read(tmp_path: Path) -> None:
     edits = (
         (f"{SRT}/a.py", "", "from sglang.srt import b\n\nMODE = b.MODE\n"),
