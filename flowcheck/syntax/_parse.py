@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,7 +34,7 @@ _PARSER_ERROR = re.compile(r"parser error: error at (\d+):(\d+)")
 T = TypeVar("T")
 
 
-class _Slice:
+class _Slice(ABC):
     """A piece of a file that is parsed on its own. ``shift`` is what its line numbers lack to be the file's."""
 
     def __init__(self, path: str, text: str, structure: Structure, source: str, shift: int) -> None:
@@ -44,14 +45,17 @@ class _Slice:
         self.shift = shift
         self.first_line = max(1, shift + 1 + source.startswith(_PREFIX))
 
+    @abstractmethod
     def _long_lines(self) -> Iterator[tuple[int, int]]:
-        raise NotImplementedError
+        """Start and end of the long logical lines that the slice holds, as offsets in ``text``."""
 
+    @abstractmethod
     def _lowerer(self, nodes: list[Any] | None) -> Lowerer:
-        raise NotImplementedError
+        """What makes IR of the slice; it appends the nodes that it numbers to ``nodes``."""
 
+    @abstractmethod
     def _lowered(self, tree: cst.Module, lowerer: Lowerer) -> tuple[tuple[ir.Stmt, ...], bool]:
-        raise NotImplementedError
+        """The statements of the slice in ``tree``, and whether a ``yield`` stands among them."""
 
     def lower(self) -> tuple[tuple[ir.Stmt, ...], bool]:
         """The statements, and whether a ``yield`` stands among them. Raises SyntaxProblem."""
