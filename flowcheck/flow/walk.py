@@ -270,7 +270,8 @@ class Walk:
         it, words = self.it, self.words
         self.case = Case(member.name, speculative.name if speculative is not None else "None")
         if self.progress is not None:
-            self.progress(f"{self.case.mode.lower()} batch, {self.case.speculative}")
+            carried = f" with {speculative.name}" if speculative is not None else ""
+            self.progress(f"following a batch of mode {self.case.mode}{carried}")
         st = State(it.base)
         info: Value = NONE
         if speculative is not None:
