@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from flowcheck.checks.rules import Rule, load_rules
 from flowcheck.checks.run import CHECKS
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "flowcheck"
@@ -33,6 +41,8 @@ EVERYWHERE = {"", "data"}
 """The package itself (its version) and where its data lies."""
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
+SIGNATURE = PACKAGE / "source" / "roots.py"
+"""Knows by which enums an SGLang package is found, before there is anything to ask a vocabulary about."""
 
 
 def name_of(path: Path) -> str:
@@ -103,6 +113,34 @@ def test_writers_know_the_model_and_nothing_else(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_no_module_is_too_long(path: Path) -> None:
     assert len(path.read_text("utf-8").splitlines()) <= MAX_LINES
+
+
+def words_of(value: object) -> set[str]:
+    """The identifiers in the strings of a table, those that no other program would use by chance."""
+    if isinstance(value, str):
+        return {word for word in re.findall(r"\w+", value) if "_" in word.strip("_")}
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return set().union(*map(words_of, parts))
+
+
+def literals_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The line and text of every string and bytes literal that is no docstring."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in prose and isinstance(node.value, (str, bytes)):
+            yield node.lineno, node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path != SIGNATURE], ids=name_of)
+def test_names_of_sglang_stand_in_the_vocabulary_alone(path: Path) -> None:
+    table = tomllib.loads((ROOT / "rules" / "vocabulary.toml").read_text("utf-8"))
+    names = words_of({key: value for key, value in table.items() if key != "relevance"})
+    spelled = {
+        (line, word)
+        for line, text in literals_of(ast.parse(path.read_text("utf-8")))
+        for word in words_of(text) & names
+    }
+    assert not spelled, f"{name_of(path)} spells names of the scanned tree: {sorted(spelled)}"
 
 
 def test_every_rule_has_its_function() -> None:

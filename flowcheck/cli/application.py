@@ -42,7 +42,8 @@ app = typer.Typer(
     cls=Commands,
     name="flowcheck",
     help="Proves that EAGLE-3 hidden states are wired right in an SGLang source tree, without running it.",
-    epilog="Exit codes: 0 nothing at or above --fail-on; 1 findings; 2 bad usage or unreadable input; 3 a bug.",
+    epilog="Begin with: flowcheck scan sglang==0.5.9\n\n"
+    "Exit codes: 0 nothing at or above --fail-on; 1 findings; 2 bad usage or unreadable input; 3 a bug.",
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,

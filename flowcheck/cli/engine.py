@@ -73,7 +73,7 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
                     package=tree.package,
                     version=tree.version,
                     digest=tree.digest,
-                    warnings=tuple(sorted(f"{warning.path}: {warning.text}" for warning in tree.warnings)),
+                    warnings=tuple(map(str, sorted(tree.warnings, key=lambda warning: (warning.path, warning.line)))),
                 ),
                 algorithm=request.algorithm,
                 version=__version__,

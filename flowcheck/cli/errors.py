@@ -37,7 +37,9 @@ def exit_code_of(error: BaseException) -> int:
         return Exit.USAGE
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # whatever typer raises for a command line that it cannot read
-        _say(f"error: {format_message()} (see flowcheck --help)")
+        said = str(format_message()).replace("Value error, ", "").rstrip(".")
+        command = getattr(getattr(error, "ctx", None), "command_path", None) or "flowcheck"
+        _say(f"error: {said[:1].lower()}{said[1:]} (see {command} --help)")
         return Exit.USAGE
     if os.environ.get("FLOWCHECK_DEBUG"):
         raise error

@@ -73,7 +73,7 @@ def scan(
     rules_dir: RulesDir = None,
     jobs: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--jobs", "-j", min=1, metavar="N", help="Parse in N processes."),
+        typer.Option("--jobs", "-j", min=1, metavar="N", help="Accepted, not used yet."),
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Parse everything anew and keep nothing.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Fetch nothing.")] = False,
@@ -83,7 +83,7 @@ def scan(
     ] = False,
     color: Annotated[Color, typer.Option("--color", help="When to use colour.")] = Color.AUTO,
 ) -> None:
-    """Read an SGLang tree and say which mode every target forward captures."""
+    """Check an SGLang tree: does every forward of the target capture FULL?"""
     from flowcheck.cli.engine import Request, pick, run
 
     if quiet and verbose:

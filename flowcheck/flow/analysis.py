@@ -24,7 +24,7 @@ from flowcheck.interp.frames import Budget, Dead
 from flowcheck.interp.values import NONE, Known
 from flowcheck.program.modules import Program
 from flowcheck.source import SourceWarning, Tree
-from flowcheck.syntax import SyntaxCache, SyntaxStore
+from flowcheck.syntax import Checkup, SyntaxCache, SyntaxStore
 from flowcheck.syntax.ir import Span
 
 __all__ = ["analyse"]
@@ -44,18 +44,27 @@ def analyse(
     cache_dir: FilePath | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
+    explain: bool = True,
 ) -> Facts:
-    """Walks ``tree`` under ``scenario``. A tree without the parts that the walk needs gives an open question."""
-    kept = KeptFacts(cache_dir / "facts", tree, scenario) if cache_dir is not None and vocabulary is None else None
-    facts = kept.load() if kept is not None else None
-    if facts is not None:
+    """Walks ``tree`` under ``scenario``. A tree without the parts that the walk needs gives an open question.
+
+    ``explain``: repeat a walk that does not prove everything, to find the setting for whose values a finding holds.
+    Without, findings are the same or more: a joined walk cannot tell that two tests of one setting agree.
+    """
+    keeps = vocabulary is None and explain
+    kept = KeptFacts(cache_dir / "facts", tree, scenario) if cache_dir is not None and keeps else None
+    known = kept.load() if kept is not None else None
+    if known is not None:
+        facts, broken = known
+        tree.warnings += broken
         return facts
     words = vocabulary if vocabulary is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
     cache = SyntaxCache(cache_dir / "syntax") if cache_dir is not None else None
     warned = len(tree.warnings)
-    facts = _with_deep_stack(lambda: _analyse(tree, scenario, words, cache, progress))
-    if kept is not None and len(tree.warnings) == warned:  # a warning belongs to the scan that meets it
-        kept.save(facts)
+    facts, broken = _with_deep_stack(lambda: _analyse(tree, scenario, words, cache, progress, explain))
+    if kept is not None and len(tree.warnings) == warned:  # what cannot be read now may be read by the next scan
+        kept.save(facts, broken)
+    tree.warnings += broken
     return facts
 
 
@@ -88,9 +97,29 @@ def _with_deep_stack(work: Callable[[], T]) -> T:
 
 
 def _analyse(
-    tree: Tree, scenario: Scenario, words: Vocabulary, cache: SyntaxCache | None, progress: Progress | None
-) -> Facts:
+    tree: Tree,
+    scenario: Scenario,
+    words: Vocabulary,
+    cache: SyntaxCache | None,
+    progress: Progress | None,
+    explain: bool,
+) -> tuple[Facts, tuple[SourceWarning, ...]]:
     store = SyntaxStore(tree, cache)
+    with Checkup(store, tree.paths() if tree.include_all else tree.core_paths(), cache) as checkup:
+        facts = _walked(tree, scenario, words, store, progress, explain)
+        problems = checkup.finish()
+    store.save()
+    return facts, tuple(SourceWarning(p.path, f"cannot be parsed: {p.reason}", p.line) for p in problems)
+
+
+def _walked(
+    tree: Tree,
+    scenario: Scenario,
+    words: Vocabulary,
+    store: SyntaxStore,
+    progress: Progress | None,
+    explain: bool,
+) -> Facts:
     program = Program(store)
     say = progress or (lambda text: None)
     say("indexing")
@@ -111,8 +140,8 @@ def _analyse(
     try:
         say("looking for the workers")
         for forced in worker_splits(make):
-            outcomes = _outcomes(make, words, forced)
-            flows += _merged([o.flows for o in outcomes], _condition(forced))
+            outcomes = _outcomes(make, words, forced, DEEPEST_SPLIT if explain else 0)
+            flows += _merged([o.flows for o in outcomes], _condition(words, forced))
             for outcome in outcomes:
                 runs += 1
                 steps += outcome.steps
@@ -124,10 +153,11 @@ def _analyse(
         opens.append(Open("where batches are dispatched", str(error), None, "entry"))
     except Budget as error:
         opens.append(Open("the whole walk", str(error), None, "budget"))
+    except RecursionError:
+        reason = "the code is nested too deeply for this Python"
+        opens.append(Open("the whole walk", reason, None, "budget"))
     finally:
         store.save()
-    for path, text in store.problems:
-        tree.warnings.append(SourceWarning(path, f"cannot be parsed: {text}"))
     for path, reason in program.unreadable.items():
         opens.append(
             Open(f"what {path} does", f"it cannot be parsed: {reason}", Place(path, Span(1, 1, 1, 1), ""), "unknown")
@@ -179,7 +209,7 @@ def _is_proved(f: Flow, required: str) -> bool:
 def _outcome(make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any]) -> _Outcome:
     walk = make(forced)
     walk.run()
-    found = modes.flows_of(walk, _condition(forced), _assumption_ids(words))
+    found = modes.flows_of(walk, _condition(words, forced), _assumption_ids(words))
     required: tuple[Phase, ...] = (Phase.EXTEND, Phase.VERIFY)
     if not _feeds_states(walk):
         found = [_unconsumed(f) for f in found]
@@ -190,7 +220,7 @@ def _outcome(make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: 
 
 
 def _outcomes(
-    make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any], depth: int = DEEPEST_SPLIT
+    make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any], depth: int
 ) -> list[_Outcome]:
     """One walk; where it proves less than everything, walks for each value of a setting that the answer depends on.
 
@@ -230,8 +260,8 @@ def _split(
     return out
 
 
-def _condition(forced: dict[Any, Any]) -> str:
-    return " and ".join(describe_key(k, v) for k, v in forced.items())
+def _condition(words: Vocabulary, forced: dict[Any, Any]) -> str:
+    return " and ".join(describe_key(k, v, words.entry.arguments_attribute) for k, v in forced.items())
 
 
 def _merged(sides: list[list[Flow]], condition: str) -> list[Flow]:

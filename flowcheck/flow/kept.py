@@ -21,11 +21,11 @@ import msgspec
 from flowcheck.data import rules_dir
 from flowcheck.flow.facts import Facts, ScanStats
 from flowcheck.flow.scenario import Scenario
-from flowcheck.source import Tree
+from flowcheck.source import SourceWarning, Tree
 
 __all__ = ["KeptFacts"]
 
-_MAGIC = b"flowcheck.facts/1\n"
+_MAGIC = b"flowcheck.facts/2\n"
 _DIGEST = 32
 
 
@@ -38,8 +38,8 @@ class KeptFacts:
         key.update(repr((scenario.algorithm, settings, sorted(tree.core_paths()))).encode())
         self.path = folder / f"{key.hexdigest()}.msgpack"
 
-    def load(self) -> Facts | None:
-        """The facts, with the cost of this scan and not of the first: nothing was parsed or evaluated."""
+    def load(self) -> tuple[Facts, tuple[SourceWarning, ...]] | None:
+        """The facts and what was said of broken files; the cost is this scan's: nothing was parsed or evaluated."""
         try:
             data = self.path.read_bytes()
         except OSError:
@@ -48,16 +48,19 @@ class KeptFacts:
         body = data[start:]
         if data[:start] == _MAGIC + hashlib.sha256(body).digest():
             with suppress(msgspec.MsgspecError, ValueError, TypeError):
-                facts = msgspec.msgpack.decode(body, type=Facts)
+                facts, warnings = msgspec.msgpack.decode(body, type=tuple[Facts, tuple[SourceWarning, ...]])
                 s = facts.stats
-                return replace(facts, stats=ScanStats(s.files_indexed, s.definitions_indexed))
+                return replace(facts, stats=ScanStats(s.files_indexed, s.definitions_indexed)), warnings
         with suppress(OSError):
             self.path.unlink()
         return None
 
-    def save(self, facts: Facts) -> None:
+    def save(self, facts: Facts, warnings: tuple[SourceWarning, ...]) -> None:
         """Keeps the facts for the next scan; in silence where that cannot be done."""
-        body = msgspec.msgpack.encode(facts)
+        try:
+            body = msgspec.msgpack.encode((facts, warnings))
+        except (ValueError, OverflowError):  # a file's name that is no UTF-8
+            return
         part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

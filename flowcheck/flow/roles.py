@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import names
@@ -31,7 +31,6 @@ class Roles:
     schedulers: list[ClassV]
     batch: ClassV
     metadata: ClassV | None
-    draft_inputs: list[ClassV] = field(default_factory=list)
 
 
 def class_value(it: Interpreter, module: Module, name: str) -> ClassV | None:

@@ -45,55 +45,59 @@ def candidates(walk: Walk, near: set[str], on_the_way: set[str], forced: dict[An
 
     ``near``: the functions in which its modes are made come first. ``on_the_way``: the others of its chain.
     """
+    arguments = walk.words.entry.arguments_attribute
     out: list[Any] = []
     for functions in (near, on_the_way):
         for key, where in sorted(walk.it.asked_in.items(), key=lambda item: repr(item[0])):
             while isinstance(key, tuple) and key[0] == "not":
                 key = key[1]
-            if key not in forced and key not in out and where & functions and _is_setting(key):
+            if key not in forced and key not in out and where & functions and _is_setting(key, arguments):
                 out.append(key)
     return out[:MOST_CANDIDATES]
 
 
-def _is_setting(key: Any) -> bool:
-    """Whether a key stands for something that a deployment fixes: a server argument, an entry of its configuration."""
+def _is_setting(key: Any, arguments: str) -> bool:
+    """Whether a key stands for something that a deployment fixes: a server argument, an entry of its configuration.
+
+    ``arguments`` is what keys call the server arguments.
+    """
     if not isinstance(key, tuple) or not key:
         return False
     if key[0] == "free":
-        return bool(key[1] == "server_args")
+        return bool(key[1] == arguments)
     if key[0] in ("attr", "cmp", "call", "len", "bool"):
-        return any(_is_setting(part) for part in key[1:])
+        return any(_is_setting(part, arguments) for part in key[1:])
     return bool(key[0] == "bag")
 
 
-def describe_key(key: Any, value: Any) -> str:
-    """A split as people say it: "disable_overlap_schedule is false"."""
+def describe_key(key: Any, value: Any, arguments: str) -> str:
+    """A split as people say it: "disable_overlap_schedule is false". ``arguments`` goes without saying."""
     while isinstance(key, tuple) and key[0] == "not" and isinstance(value, bool):
         key, value = key[1], not value
-    return f"{key_text(key)} is {str(value).lower()}"
+    return f"{key_text(key, arguments)} is {str(value).lower()}"
 
 
-def key_text(key: Any) -> str:
+def key_text(key: Any, arguments: str) -> str:
     if isinstance(key, tuple) and key:
         head = key[0]
         if head == "free":
-            return str(key[2]) if key[1] == "server_args" else f"{key[1]}.{key[2]}"
+            return str(key[2]) if key[1] == arguments else f"{key[1]}.{key[2]}"
         if head == "not":
-            return f"not {key_text(key[1])}"
+            return f"not {key_text(key[1], arguments)}"
         if head == "cmp":
-            return f"{key_text(key[2])} {key[1]} {key_text(key[3])}"
+            return f"{key_text(key[2], arguments)} {key[1]} {key_text(key[3], arguments)}"
         if head == "lit":
             return repr(key[1])
         if head == "attr" and isinstance(key[1], tuple) and key[1][:1] == ("bag",):
             return str(key[2])  # a view of the settings: the setting's name says it all
         if head == "attr":
-            return f"{key_text(key[1])}.{key[2]}"
+            return f"{key_text(key[1], arguments)}.{key[2]}"
         if head in ("bag", "call"):
-            return f"{key_text(key[1])}()" if isinstance(key[1], tuple) else f"{key[1]}()"
+            return f"{key_text(key[1], arguments)}()" if isinstance(key[1], tuple) else f"{key[1]}()"
         if head in ("ctor", "skeleton", "parameter"):
             return str(key[-1])
         if head in ("len", "bool", "int", "str", "float"):
-            return f"{head}({key_text(key[1])})"
+            return f"{head}({key_text(key[1], arguments)})"
         if head == "isinstance":
-            return f"isinstance({key_text(key[1])}, …)"
+            return f"isinstance({key_text(key[1], arguments)}, …)"
     return str(key)

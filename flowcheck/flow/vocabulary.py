@@ -40,6 +40,7 @@ class PhaseWords(_Table):
     speculative_input: str
     next_input: str
     verify_input_methods: tuple[str, ...]
+    verify_input_fields: tuple[str, ...]
 
 
 class EntryWords(_Table):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flowcheck.flow.forwards import Case, CaseResult, Forward
+from flowcheck.flow.inputs import draft_inputs, left_behind
 from flowcheck.flow.relevance import Relevance
 from flowcheck.flow.roles import Roles, find_roles
 from flowcheck.flow.scenario import Scenario
@@ -148,7 +149,7 @@ class Walk:
         base = it.base_state
         self.frame = it.module_frame(self.roles.schedulers[0].module)
         arguments = Obj("free", self.roles.arguments)
-        arguments.tag = "server_args"
+        arguments.tag = words.entry.arguments_attribute
         arguments.attrs = {k: self._literal(v) for k, v in words.scenario.arguments.items()}
         arguments.attrs[words.entry.algorithm_argument] = Known(self.scenario.algorithm)
         arguments.attrs.update({k: Known(v) for k, v in self.scenario.settings.items()})
@@ -242,7 +243,7 @@ class Walk:
         self.worker_list = self.workers()
         for ref, cls in self.worker_list:
             self._worker_names[ref.oid] = cls.name
-        inputs = self.draft_inputs()
+        inputs = draft_inputs(self.it, self.corpus, self.words, (c for _, c in self.worker_list))
         for _ in range(MOST_ROUNDS):
             self.lasting = False
             self._dispatch_all(inputs)
@@ -266,33 +267,13 @@ class Walk:
                     if member.name in words.idle:
                         break
 
-    def draft_inputs(self) -> list[ClassV]:
-        """The classes of speculative input that a dispatched batch may carry: what the workers' code stores there."""
-        attribute = self.words.phase.speculative_input.encode()
-        found: list[ClassV] = []
-        texts = [b.module.syntax.text for _, c in self.worker_list for b in c.mro if b.module.syntax is not None]
-        pattern = rb"\b" + attribute + rb"\s*=\s*([A-Za-z_]\w*)(?:\.\w+)?\(|next_draft_input\s*=\s*([A-Za-z_]\w*)\("
-        wanted = self.corpus.captures(pattern)
-        for name in sorted(wanted):
-            if not any(name in text for text in texts):
-                continue
-            for module, _ in self.corpus.classes_named(name):
-                v = names.global_value(self.it, module, name, self.it.base_state)
-                if isinstance(v, ClassV) and v not in found and not self._is_verify_input(v):
-                    found.append(v)
-        return found
-
-    def _is_verify_input(self, c: ClassV) -> bool:
-        return any(set(self.words.phase.verify_input_methods) & methods_of(b.node) for b in c.mro) or (
-            "draft_token" in classes.record_fields(self.it, c) if c.is_record else False
-        )
-
     def _dispatch(self, scheduler: Ref, member: Member, speculative: ClassV | None) -> list[ClassV]:
         """One dispatch; the classes of speculative input that it leaves behind."""
         it, words = self.it, self.words
         self.case = Case(member.name, speculative.name if speculative is not None else "None")
         if self.progress is not None:
-            self.progress(f"{self.case.mode.lower()} batch, {self.case.speculative}")
+            carried = f" with {speculative.name}" if speculative is not None else ""
+            self.progress(f"following a batch of mode {self.case.mode}{carried}")
         st = State(it.base)
         info: Value = NONE
         if speculative is not None:
@@ -321,23 +302,12 @@ class Walk:
             pass
         except (Budget, CallCut, LazyCut) as error:
             result.stopped = str(error) or type(error).__name__
+        except RecursionError:  # Python 3.12 bounds the recursion through C whatever limit is set
+            result.stopped = "the code is nested too deeply for this Python"
         result.raised = it.handlers[0]
         result.steps = it.steps - start
         self.results.append(result)
-        return self._left_behind(st) if result.returned else []
-
-    def _left_behind(self, st: State) -> list[ClassV]:
-        names_ = (self.words.phase.next_input, self.words.phase.speculative_input)
-        out: list[ClassV] = []
-        for obj in st.changed_objects():
-            if obj.cls is None or (self.words.mode.attribute in obj.attrs and obj.kind != "free"):
-                continue  # a forward batch carries the input of its own forward
-            for name in names_:
-                for x in alternatives(obj.attrs.get(name, UNBOUND)):
-                    held = st.get(x.oid) if isinstance(x, Ref) else None
-                    if held is not None and held.cls is not None and held.cls not in out:
-                        out.append(held.cls)
-        return out
+        return left_behind(st, words) if result.returned else []
 
     def _keep(self, st: State) -> None:
         """Modes stored on records that outlive the dispatch: the next one may find them there."""

@@ -228,7 +228,7 @@ class Program:
                 if syntax is not None:
                     found = Module(name, path, syntax.is_package, syntax)
                 else:
-                    self.unreadable[path] = next((text for p, text in self.store.problems if p == path), path)
+                    self.unreadable[path] = next((str(p) for p in self.store.problems if p.path == path), path)
             elif self.tree.is_namespace(name):
                 found = Module(name, "", True, None)
         self._modules[name] = found

@@ -67,7 +67,9 @@ def build_report(
             package=source.package,
             warnings=[plain(warning) for warning in source.warnings],
         ),
-        scenario=model.Scenario(algorithm=algorithm, settings=dict(sorted(facts.scenario))),
+        scenario=model.Scenario(
+            algorithm=algorithm, settings={key: value for key, value in sorted(facts.scenario) if key != "algorithm"}
+        ),
         summary=model.Summary(
             proved=ends.proved,
             violated=ends.violated,

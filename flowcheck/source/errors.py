@@ -16,13 +16,17 @@ class SourceError(Exception):
 
 @dataclass(frozen=True)
 class SourceWarning:
-    """A file or folder that was left out, and why; the scan goes on without it.
+    """A file or folder that was left out, whole or in part, and why; the scan goes on without it.
 
-    ``path`` is relative to SOURCE, with ``/``.
+    ``path`` is relative to SOURCE, with ``/``; ``line`` is 0 where no line is to blame.
     """
 
     path: str
     text: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text}" if self.line else f"{self.path}: {self.text}"
 
 
 class UnreadableError(Exception):

@@ -49,7 +49,7 @@ class Store(Protocol):
 
 def too_large(size: int) -> UnreadableError:
     """The reason for leaving out a file of ``size`` bytes."""
-    return UnreadableError(f"larger than {MAX_FILE_BYTES // 1024**2} MB ({size / 1024**2:.0f} MB)")
+    return UnreadableError(f"left out: larger than {MAX_FILE_BYTES // 1024**2} MB ({size / 1024**2:.0f} MB)")
 
 
 class FolderStore:

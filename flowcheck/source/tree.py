@@ -29,6 +29,7 @@ class Tree:
         label: what the user typed.
         root: the package folder inside SOURCE (POSIX), ``""`` if SOURCE is that folder.
         package: the import name that the tree itself uses for its absolute imports, such as ``sglang``.
+        include_all: whether tests, benchmarks and examples are in scope.
         core: the ``srt``-like folder inside SOURCE, found by content; ``root`` where the package has no such part.
         warnings: what was left out and why; grows as files are read.
 
@@ -48,7 +49,7 @@ class Tree:
         self._store = store
         self._prefix = f"{root.folder}/" if root.folder else ""
         self._all = frozenset(path for path in store.files if path.startswith(self._prefix))
-        self._include_all = include_all
+        self.include_all = include_all
         self._given_version = version
         self._digests: dict[str, str] = {}
         self._warned: set[str] = set()
@@ -66,7 +67,7 @@ class Tree:
     @cached_property
     def _paths(self) -> tuple[str, ...]:
         cut = len(self._prefix)
-        return tuple(sorted(path for path in self._all if self._include_all or in_scope(path[cut:])))
+        return tuple(sorted(path for path in self._all if self.include_all or in_scope(path[cut:])))
 
     def paths(self) -> tuple[str, ...]:
         """The ``.py`` files in scope, relative to SOURCE, with ``/``, sorted."""

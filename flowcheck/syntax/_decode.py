@@ -13,7 +13,7 @@ __all__ = ["decode"]
 def decode(path: str, data: bytes) -> str:
     """The text of a source file with "\\n" line ends, without its byte order mark. Raises SyntaxProblem."""
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        encoding = _encoding(data)
         text = data.decode(encoding)
     except SyntaxError as error:
         raise SyntaxProblem(path, 1, error.msg or "unknown encoding") from error
@@ -30,3 +30,12 @@ def decode(path: str, data: bytes) -> str:
     if "\0" in text:
         raise SyntaxProblem(path, text.count("\n", 0, text.index("\0")) + 1, "null byte in source")
     return text
+
+
+def _encoding(data: bytes) -> str:
+    try:
+        return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+    except SyntaxError as error:
+        if "missing encoding declaration" in str(error.msg):  # the first lines are no UTF-8: decoding says where
+            return "utf-8"
+        raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,7 +34,7 @@ _PARSER_ERROR = re.compile(r"parser error: error at (\d+):(\d+)")
 T = TypeVar("T")
 
 
-class _Slice:
+class _Slice(ABC):
     """A piece of a file that is parsed on its own. ``shift`` is what its line numbers lack to be the file's."""
 
     def __init__(self, path: str, text: str, structure: Structure, source: str, shift: int) -> None:
@@ -44,14 +45,17 @@ class _Slice:
         self.shift = shift
         self.first_line = max(1, shift + 1 + source.startswith(_PREFIX))
 
+    @abstractmethod
     def _long_lines(self) -> Iterator[tuple[int, int]]:
-        raise NotImplementedError
+        """Start and end of the long logical lines that the slice holds, as offsets in ``text``."""
 
+    @abstractmethod
     def _lowerer(self, nodes: list[Any] | None) -> Lowerer:
-        raise NotImplementedError
+        """What makes IR of the slice; it appends the nodes that it numbers to ``nodes``."""
 
+    @abstractmethod
     def _lowered(self, tree: cst.Module, lowerer: Lowerer) -> tuple[tuple[ir.Stmt, ...], bool]:
-        raise NotImplementedError
+        """The statements of the slice in ``tree``, and whether a ``yield`` stands among them."""
 
     def lower(self) -> tuple[tuple[ir.Stmt, ...], bool]:
         """The statements, and whether a ``yield`` stands among them. Raises SyntaxProblem."""
@@ -206,12 +210,19 @@ def _quiet_gc() -> Iterator[None]:
 def _located(error: cst.ParserSyntaxError, source: str) -> tuple[int, str]:
     """The line in ``source`` to blame for a syntax error, and the reason in a phrase.
 
-    libcst gives the line of what its parser did not expect, but none for what its tokenizer refused.
+    libcst gives the end of what its parser did not expect, but no place for what its tokenizer refused.
     """
     message = error.message
     place = _PARSER_ERROR.match(message)
     if place is not None:
-        return int(place[1]), f"invalid syntax at column {place[2]}"
+        line, column = int(place[1]), int(place[2])
+        before = source.split("\n")[:line]
+        if (before[line - 1 :] and before[-1][:column].strip()) or ", pass, " in message:
+            return line, f"invalid syntax at column {column}"
+        # Nothing stands before it, and it is no indentation, after which a statement may come: it is a line end, whose
+        # own end is where the next token begins.
+        code = [number for number, text in enumerate(before[: line - 1], 1) if text.strip()]
+        return (code[-1] if code else line), "invalid syntax at the end of the line"
     reason = message.removeprefix("tokenizer error: ")
     at = None
     if reason.startswith("unterminated"):

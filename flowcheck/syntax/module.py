@@ -52,7 +52,7 @@ class ModuleSyntax:
         self._stats = stats
         self._report = report
         self._bodies: dict[int, _cache.Body] = {}
-        self._positions: dict[int, list[ir.Span]] = {}
+        self._positions: dict[int, list[ir.Span] | ir.Span] = {}
         self.body = self._lowered_module()
 
     @property
@@ -71,6 +71,12 @@ class ModuleSyntax:
             return fn.body
         return self._body_at(self._index_of(fn)).statements
 
+    def parse_all(self) -> None:
+        """Parse every function; what cannot be parsed is reported."""
+        for index, span in enumerate(self.definitions):
+            if span.kind == "def" and not span.local:
+                self._body_at(index)
+
     def def_source(self, fn: ir.FunctionDef) -> str:
         """The text of a definition from its ``def`` or ``async`` on, without decorators."""
         span = self.definitions[self._index_of(fn)]
@@ -80,23 +86,26 @@ class ModuleSyntax:
         """The position of the node ``nid`` of the slice that ``owner`` names: a function's body, or the top level.
 
         ``owner`` is a function whose own ``body`` is None; nodes of a function nested in it belong to the same slice.
-        Raises IndexError for a number that no node of the slice has.
+        Raises IndexError for a number that no node of the slice has. Where positions cannot be had, of what cannot be
+        parsed or nests more deeply than this Python recurses, each node has that of the whole slice.
         """
         key = -1 if owner is None else self._index_of(owner)
         spans = self._positions.get(key)
         if spans is None:
             spans = self._positions[key] = self._spans(key)
+        if isinstance(spans, ir.Span):
+            return spans
         if nid < 0:
             raise IndexError(nid)
         return spans[nid]
 
-    def _spans(self, key: int) -> list[ir.Span]:
-        if key < 0:
-            return self._module_slice().spans()
+    def _spans(self, key: int) -> list[ir.Span] | ir.Span:
         try:
+            if key < 0:
+                return self._module_slice().spans()
             return BodySlice(self.path, self.text, self._source.structure, key).spans()
-        except SyntaxProblem:  # reported when the body was asked for: its one node is the whole definition
-            return [definition_span(self.definitions[key], self._source.starts)]
+        except SyntaxProblem:  # reported when the statements were asked for, if they cannot be parsed
+            return ir.Span(1, 1, 1, 1) if key < 0 else definition_span(self.definitions[key], self._source.starts)
 
     @cached_property
     def _by_line(self) -> dict[int, int]:

@@ -17,8 +17,8 @@ __all__ = ["SyntaxStore"]
 class SyntaxStore:
     """Modules by path, and the name index.
 
-    ``problems`` lists each file and definition that could not be parsed, once, as (path, one line that starts with
-    ``path:line``). Leave it as a context manager, or call :meth:`save`, to write the cache.
+    ``problems`` lists each file and definition that could not be parsed, once. Leave it as a context manager, or call
+    :meth:`save`, to write the cache.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class SyntaxStore:
         self.tree = tree
         self._index_paths = index_paths
         self.stats = SyntaxStats()
-        self.problems: list[tuple[str, str]] = []
+        self.problems: list[SyntaxProblem] = []
         self._cache = cache
         self._sources: dict[str, SourceFile] = {}
         self._modules: dict[str, ModuleSyntax | SyntaxProblem] = {}
@@ -54,6 +54,12 @@ class SyntaxStore:
         except SyntaxProblem:
             return None
 
+    def parse_whole(self, path: str) -> None:
+        """Parse everything in a file; what cannot be parsed is in ``problems`` then."""
+        module = self.try_module(path)
+        if module is not None:
+            module.parse_all()
+
     def source(self, path: str) -> SourceFile:
         """The file at ``path``, read when something of it is asked for."""
         source = self._sources.get(path)
@@ -63,9 +69,8 @@ class SyntaxStore:
 
     def report(self, problem: SyntaxProblem) -> None:
         """Take note of a problem, once."""
-        entry = (problem.path, str(problem))
-        if entry not in self.problems:
-            self.problems.append(entry)
+        if all(str(problem) != str(known) for known in self.problems):
+            self.problems.append(problem)
 
     @cached_property
     def index(self) -> NameIndex:

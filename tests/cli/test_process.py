@@ -123,8 +123,8 @@ def test_version() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["frobnicate"], "No such command 'frobnicate'"),
-        (["scan"], "Missing argument 'SOURCE'"),
+        (["frobnicate"], "no such command 'frobnicate'"),
+        (["scan"], "missing argument 'SOURCE'"),
         (["scan", "/no/such/tree"], "no such file or folder: /no/such/tree"),
         (["explain", "HS999"], "no rule is called 'HS999'"),
         (["rules", "--rules", "/no/such/folder"], "no such folder of rules"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,62 @@ def test_a_bad_file_that_nobody_needs_changes_nothing(name: str, tmp_path: Path)
     (root / OTHER).write_bytes(UNREADABLE[name])
     report = document(root)
     assert (rules(report), proved(report)) == (set(), QUESTIONS)
+    warnings = report["source"]["warnings"]
+    if name == "nothing":
+        assert not warnings
+    elif name == "a-sum-of-20000-terms":  # which Python reads in some versions
+        assert len(warnings) <= 1
+    else:
+        (warning,) = warnings
+        assert warning.startswith(f"{OTHER}:{3 if name == 'a-tab-and-a-space' else 1}: cannot be parsed: ")
+        assert warning.count(OTHER) == 1
+
+
+def test_many_bad_files_are_named_once_each_and_the_first_of_them_on_stderr(tmp_path: Path) -> None:
+    root = tree(tmp_path)
+    for number in range(9):
+        (root / f"{SRT}/bad_{number}.py").write_text("def a(:\n    pass\n\n\ndef b(:\n    pass\n")
+    assert [each.partition(":")[0] for each in document(root)["source"]["warnings"]] == [
+        f"{SRT}/bad_{number}.py" for number in range(9)
+    ]
+    said = run(root).stderr.splitlines()
+    assert [line.count(f"{SRT}/bad_") for line in said] == [1, 1, 1, 1, 1, 0]
+    assert "4 more" in said[-1]
+
+
+@pytest.mark.parametrize("text", ["type A = int\n", "def f[T](a: T) -> T:\n    return a\n", 'A = f"{"a"}"\n'])
+def test_what_only_a_newer_python_reads_is_no_bad_file(text: str, tmp_path: Path) -> None:
+    root = tree(tmp_path, (OTHER, "", text))
+    assert not document(root)["source"]["warnings"]
+
+
+def test_a_rule_of_scopes_that_a_file_breaks_is_said(tmp_path: Path) -> None:
+    root = tree(tmp_path, (OTHER, "", "def f(a):\n    return a\n\n\ndef g(a, a):\n    return a\n"))
+    (warning,) = document(root)["source"]["warnings"]
+    assert warning.startswith(f"{OTHER}:5: cannot be parsed: duplicate argument 'a'")
+
+
+def test_bad_tests_are_nobody_s_concern_unless_asked(tmp_path: Path) -> None:
+    root = tree(tmp_path, ("sglang/test/bad.py", "", "def a(:\n"), (f"{SRT}/test_bad.py", "", "def a(:\n"))
+    assert not document(root)["source"]["warnings"]
+    asked = json.loads(run(root, "--format", "json", "--all").stdout)["source"]["warnings"]
+    assert [each.partition(":")[0] for each in asked] == [f"{SRT}/test_bad.py", "sglang/test/bad.py"]
+
+
+def test_a_wheel_and_a_revision_say_the_same_as_the_folder(tmp_path: Path) -> None:
+    root = tree(tmp_path, (OTHER, "", "A = 1\ndef broken(:\n"))
+    said = document(root)["source"]["warnings"]
+    wheel = tmp_path / "sglang-0.5.9-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in sorted(root.rglob("*.py")):
+            archive.write(path, path.relative_to(root))
+    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
+        subprocess.run([*git, *command], check=True)
+    (root / OTHER).unlink()
+    assert said[0].startswith(f"{OTHER}:2: ")
+    assert document(wheel)["source"]["warnings"] == said
+    assert document(Path(f"{root}@HEAD"))["source"]["warnings"] == said
 
 
 @pytest.mark.parametrize("name", [name for name in UNREADABLE if name not in ("nothing", "a-sum-of-20000-terms")])
@@ -270,6 +328,19 @@ def test_a_loop_ends_and_proves_nothing_that_never_returns(name: str, tmp_path: 
     else:
         assert ("extend", "eager") not in proved(report), report["findings"]
         assert report["findings"]
+
+
+@pytest.mark.parametrize("place", ["Walk._keep", "left_behind", "find_roles"])
+def test_what_python_cannot_recurse_into_is_left_open(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*unused: object) -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    monkeypatch.setattr(f"flowcheck.flow.walk.{place}", refuse)
+    report = document(tree(tmp_path))
+    assert "HS109" in rules(report)
+    assert any("nested too deeply" in each["reason"] for each in report["unproved"])
 
 
 def test_modules_that_import_each_other_are_read(tmp_path: Path) -> None:

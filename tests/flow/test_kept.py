@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from flowcheck.flow import Scenario
 from flowcheck.flow.analysis import analyse
 from flowcheck.flow.facts import Facts
-from flowcheck.source import open_source
+from flowcheck.source import SourceWarning, open_source
 from tests.flow.trees import EAGLE_WORKER, HEALTHY
 
 
@@ -49,6 +50,41 @@ def test_an_edit_is_seen(tree: Path, tmp_path: Path) -> None:
 def test_another_algorithm_is_another_question(tree: Path, tmp_path: Path) -> None:
     scan(tree, tmp_path / "cache")
     assert scan(tree, tmp_path / "cache", "NGRAM").scenario != scan(tree, tmp_path / "cache").scenario
+
+
+def test_what_is_said_of_a_bad_file_is_said_again(tree: Path, tmp_path: Path) -> None:
+    (tree / "sglang" / "srt" / "bad.py").write_text("A = 1\ndef broken(:\n")
+    said: list[list[SourceWarning]] = []
+    for steps in (True, False):
+        with open_source(str(tree)) as opened:
+            facts = analyse(opened, Scenario(), cache_dir=tmp_path / "cache")
+            said.append(opened.warnings)
+        assert bool(facts.stats.steps) is steps
+    assert said[0] == said[1]
+    assert [(each.path, each.line) for each in said[0]] == [("sglang/srt/bad.py", 2)]
+
+
+def test_a_bad_file_whose_name_is_no_text_is_said(tree: Path, tmp_path: Path) -> None:
+    (tree / "sglang" / "srt" / os.fsdecode(b"b\xffd.py")).write_text("def broken(:\n")
+    for _ in range(2):
+        with open_source(str(tree)) as opened:
+            assert analyse(opened, Scenario(), cache_dir=tmp_path / "cache").flows
+            assert [each.line for each in opened.warnings] == [1]
+
+
+def test_facts_without_conditions_are_not_taken_for_those_with(tree: Path, tmp_path: Path) -> None:
+    worker = tree / EAGLE_WORKER
+    text = worker.read_text("utf-8")
+    lower = "CaptureHiddenMode.LAST if self.server_args.odd else CaptureHiddenMode.FULL"
+    assert "CaptureHiddenMode.FULL" in text
+    worker.write_text(text.replace("CaptureHiddenMode.FULL", f"({lower})"), "utf-8")
+    found: dict[bool, set[str]] = {}
+    for explain in (False, True):
+        with open_source(str(tree)) as opened:
+            facts = analyse(opened, Scenario(), cache_dir=tmp_path / "cache", explain=explain)
+        found[explain] = {flow.condition for flow in facts.flows}
+    assert found[False] == {""}
+    assert any("odd" in condition for condition in found[True])
 
 
 @pytest.mark.parametrize("damage", [b"", b"no facts", None])

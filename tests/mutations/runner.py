@@ -10,15 +10,13 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from unittest import mock
 
 from flowcheck.checks.rules import load_rules
 from flowcheck.checks.run import run_checks, verdicts
-from flowcheck.flow import Facts, Scenario, analysis
+from flowcheck.flow import Facts, Scenario, analyse
 from flowcheck.flow.facts import Phase
 from tests.mutations.overlay import Changes, Release
 
@@ -157,8 +155,8 @@ def scan(
     """
     started = time.perf_counter()
     try:
-        with mock.patch.object(analysis, "candidates", _none) if joined else nullcontext():
-            facts = analysis.analyse(release.with_changes(changes), Scenario(settings=dict(settings)), cache_dir=cache)
+        scenario = Scenario(settings=dict(settings))
+        facts = analyse(release.with_changes(changes), scenario, cache_dir=cache, explain=not joined)
         findings = run_checks(facts, load_rules())
         counts = verdicts(facts, findings)
     except Exception:  # noqa: BLE001 - whatever it is, it is a result
@@ -182,10 +180,6 @@ def scan(
     )
     seconds = time.perf_counter() - started
     return Scan(said, counts.proved, counts.violated, counts.unproved, tuple(rows), seconds), facts
-
-
-def _none(*unused: object) -> list[object]:
-    return []
 
 
 _releases: dict[str, Release] = {}

@@ -8,9 +8,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from flowcheck.checks.run import selection
-from flowcheck.flow.facts import Facts, Flow, Open, Path, Phase, Step
+from flowcheck.flow.facts import Facts, Flow, Mode, Open, Path, Phase, Place, Step
 from flowcheck.report.model import Report
 from flowcheck.report.terminal import page
+from flowcheck.syntax.ir import Span
 from tests.report.fakes import (
     GRAPH,
     LOGITS,
@@ -203,6 +204,34 @@ def test_a_condition_stands_below_its_row() -> None:
     assert lines[row + 1].strip() == "if enable_x is true"
 
 
+def test_a_condition_that_all_rows_of_a_worker_share_is_said_once() -> None:
+    always = flow(worker="SomeWorkerOfAFork", condition="enable_x is true")
+    made = report(facts(*healthy("Other"), always, replace(always, phase=Phase.VERIFY)))
+    lines = shown(made)
+    heading = next(number for number, line in enumerate(lines) if line == "SomeWorkerOfAFork")
+    assert lines[heading + 1] == "  if enable_x is true"
+    assert [line.strip() for line in lines].count("if enable_x is true") == 1
+    assert [line.split()[0] for line in lines[heading + 2 : heading + 4]] == ["extend", "verify"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_word_of_a_note_is_broken_only_where_no_line_holds_it(width: int) -> None:
+    note = "ForwardBatch(capture_hidden_mode=…)"
+    step = Step(Place("sglang/srt/model_executor/forward_batch_info.py", Span(69, 1, 69, 2), ""), note)
+    last = Mode("LAST", (step,))
+    lines = shown(report(facts(flow(asked=[last], reached=[last]))), width=width)
+    named = [line for line in lines if "ForwardBatch(" in line]
+    assert named
+    assert all(note in line for line in named)
+    assert max(map(cell_len, lines)) <= width
+
+
+def test_what_the_run_fixes_is_said_once() -> None:
+    made = report(facts(*healthy(), scenario=(("algorithm", "EAGLE3"), ("topk", "4"))))
+    assert made.scenario.settings == {"topk": "4"}
+    assert "run      EAGLE3  topk=4" in shown(made)
+
+
 def test_every_site_of_a_mode_is_named() -> None:
     full = [carried("FULL", WORKER, line) for line in (372, 380)]
     lines = shown(report(facts(flow(asked=full, worker="SomeWorkerOfAFork"), *healthy("Other"))))
@@ -225,7 +254,7 @@ def test_a_tree_without_any_flow_says_so() -> None:
 def test_forwards_that_feed_no_draft_are_not_called_missing() -> None:
     quiet = [replace(each, consumed=False) for each in healthy("StandaloneWorker")]
     lines = shown(report(facts(*quiet)))
-    assert any("feeds its hidden states to a draft" in line for line in lines)
+    assert any("feeds a draft with hidden states" in line for line in lines)
     assert "no forward of the target was found" not in lines
 
 

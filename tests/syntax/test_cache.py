@@ -181,7 +181,7 @@ def test_problems_are_told_in_every_run(tmp_path: Path) -> None:
             assert isinstance(module.body[0], ir.FunctionDef)
             module.body_of(module.body[0])
             assert store.try_module("n.py") is None
-            assert [path for path, _ in store.problems] == ["m.py", "n.py"]
+            assert [problem.path for problem in store.problems] == ["m.py", "n.py"]
 
 
 def test_constants_that_the_format_lacks_are_still_right(tmp_path: Path) -> None:

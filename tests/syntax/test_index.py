@@ -145,7 +145,7 @@ def test_a_file_that_is_no_text_is_a_problem_and_the_rest_is_indexed() -> None:
     store = store_of({"bad.py": b"x.a = '\xff'\n'''\ndef f(): pass\n", "good.py": "def f(): x.a = 1\n"})
     assert [ref.path for ref in store.index.definitions("f")] == ["good.py"]
     assert [use.path for use in store.index.attribute_stores("a")] == ["good.py"]
-    assert [path for path, _ in store.problems] == ["bad.py"]
+    assert [problem.path for problem in store.problems] == ["bad.py"]
 
 
 def test_the_index_reads_each_file_once_and_parses_nothing() -> None:

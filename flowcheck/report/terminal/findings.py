@@ -14,7 +14,7 @@ __all__ = ["chain_lines", "finding_lines"]
 
 SHOWN_STEPS = 8
 NOTE_ROOM = 24
-"""A note stands beside its site where it has at least this many columns, else below."""
+"""A note stands beside its site where it has at least this many columns and no word of it is broken, else below."""
 
 
 def finding_lines(finding: Finding, width: int, *, verbose: bool) -> list[Text]:
@@ -46,17 +46,17 @@ def chain_lines(chain: Sequence[Evidence], width: int, *, indent: int, limit: in
         before, after = list(chain[:keep]), list(chain[-keep:])
     shown = before + after
     column = indent + max((cell_len(_site(step)) for step in shown), default=0) + 2
-    beside = width - column >= NOTE_ROOM
+    room = width - column
     lines: list[Text] = []
     for number, step in enumerate(shown):
         if left_out and number == len(before):
             lines.append(Text(" " * indent + f"... {left_out} more (--verbose)", style="dim"))
-        if beside:
+        if room >= max(NOTE_ROOM, *map(cell_len, step.note.split()), 0):
             first = Text(padded(" " * indent + _site(step), column))
             lines += wrapped(step.note, width, first=first, indent=column)
         else:
             lines += wrapped(_site(step), width, indent=indent)
-            lines += wrapped(step.note, width, indent=indent + 2)
+            lines += wrapped(step.note, width, indent=indent + 4)
     return lines
 
 

@@ -1,13 +1,14 @@
 """The table of flows: one row per phase, path, worker and site.
 
-Where six columns do not fit, the workers become headings. A site is shortened from the left as far as its last two
-parts; when even those do not fit, mode and verdict move to a line of their own.
+Where six columns do not fit, the workers become headings, with the condition that all their rows share. A site is
+shortened from the left as far as its last two parts; when even those do not fit, mode and verdict move to a line of
+their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from rich.cells import cell_len
@@ -36,7 +37,7 @@ def flow_lines(report: Report, width: int, *, verbose: bool) -> list[Text]:
     """The table. Idle forwards and those that do not feed the draft appear in the verbose one alone."""
     flows = [flow for flow in report.flows if verbose or flow.verdict is not None]
     if not flows:
-        quiet = "no target forward feeds its hidden states to a draft; --verbose lists them"
+        quiet = "no forward of the target feeds a draft with hidden states (--verbose lists them)"
         return [Text(quiet if report.flows else "no forward of the target was found", style="bold")]
     for level in (0, 1, 2):
         rows = _rows(flows, level, report.source.root)
@@ -109,7 +110,12 @@ def _grouped(rows: Sequence[_Row], widths: Sequence[int], width: int) -> list[Te
     lines = [_line(HEADS, widths, columns, "bold")]
     for worker, group in groupby(rows, key=lambda row: row.cells[WORKER]):
         lines += [Text(), Text(worker, style="bold")]
-        for row in group:
+        of_worker = list(group)
+        shared = of_worker[0].conditions
+        if len(of_worker) > 1 and all(row.conditions == shared for row in of_worker):
+            lines += _conditions(shared, 2, width)
+            of_worker = [replace(row, conditions=()) for row in of_worker]
+        for row in of_worker:
             lines += _row(row, widths, columns, width)
     return lines
 
@@ -124,8 +130,13 @@ def _row(row: _Row, widths: Sequence[int], columns: Sequence[int], width: int) -
         blank = tuple(cell if at >= MODE else "" for at, cell in enumerate(row.cells))
         lines = [_line(row.cells, widths, head, ""), _line(blank, widths, columns, "", style)]
     lines += [Text(" " * at_site + site) for site in row.more_sites]
-    for condition in row.conditions:
-        lines += wrapped(Text(condition, style="dim"), width, first=Text(" " * at_site + "if "), indent=at_site + 3)
+    return lines + _conditions(row.conditions, at_site, width)
+
+
+def _conditions(conditions: Sequence[str], indent: int, width: int) -> list[Text]:
+    lines: list[Text] = []
+    for condition in conditions:
+        lines += wrapped(Text(condition, style="dim"), width, first=Text(" " * indent + "if "), indent=indent + 3)
     return lines
 
 
