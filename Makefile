@@ -19,7 +19,7 @@ scan: $(VENV)/.installed ## Scan a released SGLang by name (RELEASE=sglang==X.Y.
 test: lint types $(VENV)/.installed-dev ## Lint, format check, types, and every test that is not marked long
 	$(BIN)/python -m pytest -m "not long"
 
-fast: $(VENV)/.installed-dev ## Only the tests that take seconds: no releases
+fast: $(VENV)/.installed-dev ## Only the tests that read no release (some minutes)
 	$(BIN)/python -m pytest -m "not long and not release"
 
 long: $(VENV)/.installed-dev ## Only the tests marked long

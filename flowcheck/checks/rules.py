@@ -201,4 +201,6 @@ def _validated(model: type[Model], data: dict[str, Any], path: Path) -> Model:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         said = str(first["msg"]).removeprefix("Value error, ").splitlines()[0]
+        if first["type"] == "extra_forbidden":
+            said = "there is no such key, or it is not for a team to change"
         raise RuleError(f"{path}: {where + ': ' if where else ''}{said[0].lower()}{said[1:]}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import time
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
@@ -73,7 +74,10 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
                     package=tree.package,
                     version=tree.version,
                     digest=tree.digest,
-                    warnings=tuple(map(str, sorted(tree.warnings, key=lambda warning: (warning.path, warning.line)))),
+                    warnings=(
+                        *_without_effect(tree, request.settings),
+                        *map(str, sorted(tree.warnings, key=lambda warning: (warning.path, warning.line))),
+                    ),
                 ),
                 algorithm=request.algorithm,
                 version=__version__,
@@ -108,6 +112,17 @@ def _facts(tree: Tree, request: Request, progress: Progress | None) -> Facts:
         jobs=request.jobs,
         progress=progress,
     )
+
+
+def _without_effect(tree: Tree, settings: Mapping[str, Value]) -> list[str]:
+    """What to say of settings whose names stand nowhere in the tree: most likely they are misspelled."""
+    left = {name: re.compile(rb"\b%b\b" % re.escape(name).encode()) for name in settings}
+    for path in tree.core_paths() if left else ():
+        data = tree.read(path)
+        left = {name: word for name, word in left.items() if not word.search(data)}
+        if not left:
+            break
+    return [f"--set {name}: the tree holds no such name, so that it changes nothing" for name in left]
 
 
 def _cpu_seconds() -> float:

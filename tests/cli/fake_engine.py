@@ -44,7 +44,7 @@ def scene(name: str) -> Facts:
 
 
 def install(name: str, patch: Any = setattr) -> list[engine.Request]:
-    """Replace the engine's two slow parts; the requests that come in are collected."""
+    """Replace the engine's parts that read a tree; the requests that come in are collected."""
     requests: list[engine.Request] = []
 
     @contextmanager
@@ -64,6 +64,7 @@ def install(name: str, patch: Any = setattr) -> list[engine.Request]:
 
     patch(engine, "_opened", opened)
     patch(engine, "_facts", found)
+    patch(engine, "_without_effect", lambda *_: [])
     return requests
 
 

@@ -330,6 +330,15 @@ def test_a_loop_ends_and_proves_nothing_that_never_returns(name: str, tmp_path: 
         assert report["findings"]
 
 
+def test_a_setting_that_the_tree_does_not_have_is_said(tmp_path: Path) -> None:
+    root = tree(tmp_path)
+    result = run(root, "--set", "topkk=1", "--set", "disable_cuda_graph=true")
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "flowcheck: warning: --set topkk: the tree holds no such name, so that it changes nothing\n",
+    )
+
+
 @pytest.mark.parametrize("place", ["Walk._keep", "left_behind", "find_roles"])
 def test_what_python_cannot_recurse_into_is_left_open(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
