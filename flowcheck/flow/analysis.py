@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 
 from flowcheck.data import rules_dir
 from flowcheck.flow import modes
-from flowcheck.flow.facts import Assumption, Facts, Flow, Open, Path, Phase, Place, ScanStats
+from flowcheck.flow.calls import calls_of, merged_calls
+from flowcheck.flow.facts import Assumption, CallEdge, Facts, Flow, Open, Path, Phase, Place, ScanStats
 from flowcheck.flow.kept import KeptFacts
+from flowcheck.flow.presence import lost_replays
 from flowcheck.flow.relevance import Relevance, effects_of
 from flowcheck.flow.roles import MissingRole
 from flowcheck.flow.scenario import Scenario
@@ -106,6 +108,8 @@ def _analyse(
     settings = (("algorithm", scenario.algorithm), *((k, str(v)) for k, v in scenario.settings.items()))
     flows: list[Flow] = []
     opens: list[Open] = []
+    lost: list[Open] = []
+    edges: list[tuple[CallEdge, ...]] = []
     workers: list[str] = []
     steps = runs = 0
     try:
@@ -118,6 +122,10 @@ def _analyse(
                 steps += outcome.steps
                 opens += outcome.opens
                 workers += [w for w in outcome.workers if w not in workers]
+                lost += outcome.lost
+                edges.append(outcome.calls)
+        met = {(f.path, f.worker) for f in flows}
+        opens += [o for o in lost if (o.path, o.worker) not in met]  # one walk may lose what another one meets
         if not workers:
             opens.append(Open(f"which worker runs {scenario.algorithm}", "the tree builds none for it", None, "entry"))
     except MissingRole as error:
@@ -147,6 +155,7 @@ def _analyse(
         workers=tuple(workers),
         scenario=settings,
         stats=stats,
+        calls=merged_calls(edges),
     )
 
 
@@ -157,6 +166,8 @@ class _Outcome:
     walk: Walk
     flows: list[Flow]
     opens: list[Open]
+    lost: list[Open]
+    calls: tuple[CallEdge, ...]
     workers: list[str]
     steps: int
 
@@ -185,8 +196,9 @@ def _outcome(make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: 
         found = [_unconsumed(f) for f in found]
         required = ()
     opens = modes.opens_of(walk, found, required)
+    lost = lost_replays(walk, found) if required else []
     workers = list(dict.fromkeys(c.name for _, c in walk.worker_list))
-    return _Outcome(walk, found, opens, workers, walk.it.steps)
+    return _Outcome(walk, found, opens, lost, calls_of(walk), workers, walk.it.steps)
 
 
 def _outcomes(

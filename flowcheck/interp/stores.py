@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import classes, views
+from flowcheck.interp import classes, observed, views
 from flowcheck.interp.heap import Layer, State
 from flowcheck.interp.values import (
     NONE,
@@ -25,6 +25,7 @@ from flowcheck.interp.values import (
     alternatives,
     join,
 )
+from flowcheck.program.callgraph import EdgeKind
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
                 views.replace(it, b, v, fr, st, node)
             return
         if obj.cls is not None:
+            if name in it.config.tracked:
+                observed.touched(it, obj.cls, name, EdgeKind.WRITES, node, fr)
             hook = classes.class_attr(it, obj.cls, "__setattr__", st)
             if isinstance(hook, FuncV):
                 from flowcheck.interp import calls
