@@ -105,9 +105,16 @@ def _facts(tree: Tree, request: Request, progress: Progress | None) -> Facts:
         tree,
         Scenario(algorithm=request.algorithm, settings=dict(request.settings)),
         cache_dir=cache_root() if request.cache else None,
-        jobs=request.jobs,
+        jobs=request.jobs or _cores(),
         progress=progress,
     )
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _cpu_seconds() -> float:

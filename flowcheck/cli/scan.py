@@ -73,7 +73,9 @@ def scan(
     rules_dir: RulesDir = None,
     jobs: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--jobs", "-j", min=1, metavar="N", help="Parse in N processes."),
+        typer.Option(
+            "--jobs", "-j", min=1, metavar="N", help="Walk in N processes; as many as there are cores if not given."
+        ),
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Parse everything anew and keep nothing.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Fetch nothing.")] = False,

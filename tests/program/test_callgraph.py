@@ -39,7 +39,12 @@ CLASSES = """
 
 def graph_of(text: str, tracked: frozenset[str] = frozenset()) -> Graph:
     files = {"__init__.py": "", PROGRAM: textwrap.dedent(text)}
-    graph: Graph = deeply(lambda: interpret(SyntaxStore(MemoryTree(files)), [], tracked).interpreter.graph.graph())
+    store = SyntaxStore(MemoryTree(files))
+
+    def work() -> Graph:
+        return interpret(store, [], tracked).interpreter.graph.graph()
+
+    graph: Graph = deeply(work)
     return graph
 
 
