@@ -41,7 +41,7 @@ def calls_of(walk: Walk) -> tuple[CallEdge, ...]:
 
 def _edges(part: Graph) -> Iterable[CallEdge]:
     known = {key: Definition(at["file"], key[1], at["line"], at["kind"]) for key, at in part.nodes(data=True)}
-    for a, b, kind in part.edges(keys=True):
+    for a, b, kind in sorted(part.edges(keys=True)):
         marks: tuple[Mark, ...] = part.edges[a, b, kind]["marks"]
         spans = {span for mark in marks if (span := mark.span()) is not None}
         yield CallEdge(known[a], known[b], kind, tuple(sorted(spans, key=lambda s: (s.line, s.column))))

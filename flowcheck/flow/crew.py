@@ -11,11 +11,12 @@ import multiprocessing
 import os
 import pickle
 import signal
-import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.flow.outcomes import Ground, Learned, Outcome, Question
@@ -33,10 +34,12 @@ Answer = tuple[Outcome, Learned]
 class Crew:
     """Up to ``jobs`` processes with this one, as a context manager: on its way out, however that is, helpers end.
 
-    One helper is started at once, to have read the tree when the first walks are known; the others as they are needed.
+    One helper is started at once, to have read the tree when the first walks are known; the others when they have a
+    walk to do.
     """
 
     def __init__(self, question: Question, jobs: int) -> None:
+        self._helpers = jobs - 1
         self._pool: ProcessPoolExecutor | None = None
         self._lifeline: Connection | None = None
         if jobs < 2:
@@ -45,10 +48,10 @@ class Crew:
         try:
             kept = pickle.dumps(question)
             theirs, self._lifeline = context.Pipe(duplex=False)
-            self._pool = ProcessPoolExecutor(jobs - 1, context, _begin, (theirs, kept))
+            self._pool = ProcessPoolExecutor(self._helpers, context, _begin, (theirs, kept))
         except (OSError, ImportError, NotImplementedError, pickle.PicklingError, TypeError, AttributeError):
-            self._pool = None  # no semaphores here, or a tree that cannot travel
-        self._submit(_prepare)
+            return  # no semaphores here, or a tree that cannot travel
+        self._prepared = self._submit(_prepare)
 
     def __enter__(self) -> Crew:
         return self
@@ -62,30 +65,46 @@ class Crew:
         if pool is not None:
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any] | None:
-        if self._pool is not None:
-            with suppress(OSError, RuntimeError), _quiet_interrupts():  # no more processes, or a pool that is broken
-                return self._pool.submit(work, *arguments)
-        return None
-
     def outcomes(self, ground: Ground, walks: Sequence[Forced]) -> Iterator[Outcome]:
         """The outcome of a walk for each set of forced facts, in order. Raises what the walk raises."""
-        futures = [self._submit(_walk, forced) if i and _is_plain(forced) else None for i, forced in enumerate(walks)]
-        if not any(futures):
+        if self._pool is None or len(walks) < 2 or not all(map(_is_plain, walks)):
             yield from map(ground.outcome, walks)
             return
-        here: dict[int, Outcome | Exception] = {0: _tried(ground, walks[0])}
-        for i in reversed(range(1, len(walks))):
-            future = futures[i]
-            if future is None or future.cancel():
-                here[i] = _tried(ground, walks[i])
-        for i, future in enumerate(futures):
-            answer = here.get(i)
-            if answer is None and future is not None:
-                answer = self._received(ground, future)
-            yield _given(answer if answer is not None else _tried(ground, walks[i]))
+        todo = deque(range(len(walks)))
+        here: dict[int, Outcome | Exception] = {}
+        there: dict[int, Future[Answer] | None] = {}
+        i: int | None = todo.popleft()
 
-    def _received(self, ground: Ground, future: Future[Answer]) -> Outcome | None:
+        def send() -> None:
+            if self._prepared is not None:
+                wait([self._prepared])  # a helper that is not ready takes nothing away
+            while (given := _next(todo)) is not None:
+                there[given] = future = self._submit(_walk, walks[given])
+                if future is not None:
+                    wait([future])
+
+        senders = [Thread(target=send, daemon=True) for _ in range(min(self._helpers, len(todo)))]
+        for sender in senders:
+            sender.start()
+        while i is not None:
+            here[i] = _tried(ground, walks[i])
+            i = _next(todo)
+        for sender in senders:
+            sender.join()
+        for nth, forced in enumerate(walks):
+            future = there.get(nth)
+            outcome = here.get(nth) or (self._received(ground, future) if future is not None else None)
+            yield _given(outcome if outcome is not None else _tried(ground, forced))
+
+    def _submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any] | None:
+        pool = self._pool
+        if pool is not None:
+            with suppress(OSError, RuntimeError), _quiet_interrupts():  # no more processes, or a pool that is broken
+                return pool.submit(work, *arguments)
+        return None
+
+    @staticmethod
+    def _received(ground: Ground, future: Future[Answer]) -> Outcome | None:
         """What a helper found; None where it failed, for whatever reason: this process then meets the same, or not."""
         try:
             outcome, learned = future.result()
@@ -96,6 +115,13 @@ class Crew:
             return None
         ground.learn(learned)
         return outcome
+
+
+def _next(todo: deque[int]) -> int | None:
+    try:
+        return todo.popleft()
+    except IndexError:
+        return None
 
 
 def _tried(ground: Ground, forced: Forced) -> Outcome | Exception:
@@ -146,7 +172,7 @@ def _begin(lifeline: Connection, question: bytes) -> None:
             lifeline.recv_bytes()
         os._exit(0)
 
-    threading.Thread(target=watch, daemon=True).start()
+    Thread(target=watch, daemon=True).start()
     _question.append(question)
 
 
