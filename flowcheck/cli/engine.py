@@ -105,16 +105,19 @@ def _facts(tree: Tree, request: Request, progress: Progress | None) -> Facts:
         tree,
         Scenario(algorithm=request.algorithm, settings=dict(request.settings)),
         cache_dir=cache_root() if request.cache else None,
-        jobs=request.jobs or _cores(),
+        jobs=request.jobs or _idle_cores(),
         progress=progress,
     )
 
 
-def _cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _idle_cores() -> int:
+    """The cores that this process may use and that nobody keeps busy: a helper without one makes a scan slower."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        busy = round(os.getloadavg()[0])
+    except (AttributeError, OSError):
+        busy = 0
+    return max(1, cores - busy)
 
 
 def _cpu_seconds() -> float:

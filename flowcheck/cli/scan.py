@@ -74,7 +74,7 @@ def scan(
     jobs: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
-            "--jobs", "-j", min=1, metavar="N", help="Walk in N processes; as many as there are cores if not given."
+            "--jobs", "-j", min=1, metavar="N", help="Walk in N processes; by default as many as there are idle cores."
         ),
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Parse everything anew and keep nothing.")] = False,
