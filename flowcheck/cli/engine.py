@@ -109,7 +109,7 @@ def _facts(tree: Tree, request: Request, progress: Progress | None) -> Facts:
         tree,
         Scenario(algorithm=request.algorithm, settings=dict(request.settings)),
         cache_dir=cache_root() if request.cache else None,
-        jobs=request.jobs,
+        jobs=request.jobs or _idle_cores(),
         progress=progress,
     )
 
@@ -123,6 +123,16 @@ def _without_effect(tree: Tree, settings: Mapping[str, Value]) -> list[str]:
         if not left:
             break
     return [f"--set {name}: the tree holds no such name, so that it changes nothing" for name in left]
+
+
+def _idle_cores() -> int:
+    """The cores that this process may use and that nobody keeps busy: a helper without one makes a scan slower."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        busy = round(os.getloadavg()[0])
+    except (AttributeError, OSError):
+        busy = 0
+    return max(1, cores - busy)
 
 
 def _cpu_seconds() -> float:

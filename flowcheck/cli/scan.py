@@ -73,7 +73,9 @@ def scan(
     rules_dir: RulesDir = None,
     jobs: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--jobs", "-j", min=1, metavar="N", help="Accepted, not used yet."),
+        typer.Option(
+            "--jobs", "-j", min=1, metavar="N", help="Walk in N processes; by default as many as there are idle cores."
+        ),
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Parse everything anew and keep nothing.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Fetch nothing.")] = False,

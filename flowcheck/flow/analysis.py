@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import Any, TypeVar
+from typing import Any
 
 from flowcheck.data import rules_dir
-from flowcheck.flow import modes
-from flowcheck.flow.facts import Assumption, Facts, Flow, Open, Path, Phase, Place, ScanStats
+from flowcheck.flow.calls import merged_calls
+from flowcheck.flow.crew import Crew
+from flowcheck.flow.facts import Assumption, CallEdge, Facts, Flow, Open, Path, Phase, Place, ScanStats
 from flowcheck.flow.kept import KeptFacts
-from flowcheck.flow.relevance import Relevance, effects_of
+from flowcheck.flow.outcomes import Ground, Outcome, Question, is_proved
 from flowcheck.flow.roles import MissingRole
 from flowcheck.flow.scenario import Scenario
-from flowcheck.flow.splits import candidates, describe_key, worker_splits
+from flowcheck.flow.splits import candidates, condition_of, worker_splits
+from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
-from flowcheck.flow.walk import Walk
-from flowcheck.interp import attributes, calls
-from flowcheck.interp.frames import Budget, Dead
-from flowcheck.interp.values import NONE, Known
-from flowcheck.program.modules import Program
+from flowcheck.interp.frames import Budget
 from flowcheck.source import SourceWarning, Tree
-from flowcheck.syntax import Checkup, SyntaxCache, SyntaxStore
+from flowcheck.syntax import Checkup
 from flowcheck.syntax.ir import Span
 
 __all__ = ["analyse"]
 
 Progress = Callable[[str], None]
-STACK = 512 * 1024 * 1024
-DEEPEST = 60_000
+Forced = dict[Any, Any]
 DEEPEST_SPLIT = 2
-T = TypeVar("T")
 
 
 def analyse(
@@ -42,12 +36,14 @@ def analyse(
     *,
     vocabulary: Vocabulary | None = None,
     cache_dir: FilePath | None = None,
-    jobs: int | None = None,
+    jobs: int = 1,
     progress: Progress | None = None,
     explain: bool = True,
 ) -> Facts:
     """Walks ``tree`` under ``scenario``. A tree without the parts that the walk needs gives an open question.
 
+    ``jobs``: how many processes may walk; the facts do not depend on it. More than one are spawned, so that a script
+    which asks for them has to guard its own top level (``if __name__ == "__main__"``).
     ``explain``: repeat a walk that does not prove everything, to find the setting for whose values a finding holds.
     Without, findings are the same or more: a joined walk cannot tell that two tests of one setting agree.
     """
@@ -59,94 +55,53 @@ def analyse(
         tree.warnings += broken
         return facts
     words = vocabulary if vocabulary is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
-    cache = SyntaxCache(cache_dir / "syntax") if cache_dir is not None else None
+    question = Question(tree, replace(scenario, settings=dict(scenario.settings)), words, cache_dir)
     warned = len(tree.warnings)
-    facts, broken = _with_deep_stack(lambda: _analyse(tree, scenario, words, cache, progress, explain))
+    with Crew(question, jobs) as crew:
+        facts, broken = with_deep_stack(lambda: _analyse(question, crew, progress, explain))
     if kept is not None and len(tree.warnings) == warned:  # what cannot be read now may be read by the next scan
         kept.save(facts, broken)
     tree.warnings += broken
     return facts
 
 
-def _with_deep_stack(work: Callable[[], T]) -> T:
-    """Runs ``work`` in a thread whose stack holds the interpreter's recursion."""
-    box: list[T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            box.append(work())
-        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
-            errors.append(error)
-
-    limit = sys.getrecursionlimit()
-    size = threading.stack_size(STACK)
-    try:
-        sys.setrecursionlimit(max(limit, DEEPEST))
-        thread = threading.Thread(target=run, name="flowcheck")
-        thread.start()
-    finally:
-        threading.stack_size(size)
-    try:
-        thread.join()
-    finally:
-        sys.setrecursionlimit(limit)
-    if errors:
-        raise errors[0]
-    return box[0]
-
-
 def _analyse(
-    tree: Tree,
-    scenario: Scenario,
-    words: Vocabulary,
-    cache: SyntaxCache | None,
-    progress: Progress | None,
-    explain: bool,
+    question: Question, crew: Crew, progress: Progress | None, explain: bool
 ) -> tuple[Facts, tuple[SourceWarning, ...]]:
-    store = SyntaxStore(tree, cache)
-    with Checkup(store, tree.paths() if tree.include_all else tree.core_paths(), cache) as checkup:
-        facts = _walked(tree, scenario, words, store, progress, explain)
+    ground = Ground(question, progress or (lambda text: None))
+    tree, store = question.tree, ground.store
+    with Checkup(store, tree.paths() if tree.include_all else tree.core_paths(), ground.cache) as checkup:
+        facts = _walked(ground, crew, DEEPEST_SPLIT if explain else 0)
         problems = checkup.finish()
     store.save()
     return facts, tuple(SourceWarning(p.path, f"cannot be parsed: {p.reason}", p.line) for p in problems)
 
 
-def _walked(
-    tree: Tree,
-    scenario: Scenario,
-    words: Vocabulary,
-    store: SyntaxStore,
-    progress: Progress | None,
-    explain: bool,
-) -> Facts:
-    program = Program(store)
-    say = progress or (lambda text: None)
-    say("indexing")
-    relevance = Relevance(
-        effects_of(tree, words),
-        words,
-        (words.mode.attribute, words.phase.attribute, words.phase.speculative_input, words.target.draft_flag),
-    )
-
-    def make(forced: dict[Any, Any]) -> Walk:
-        return Walk(program, scenario, words, relevance, say, forced)
-
+def _walked(ground: Ground, crew: Crew, depth: int) -> Facts:
+    scenario, words = ground.question.scenario, ground.question.words
+    store, program, say = ground.store, ground.program, ground.say
     settings = (("algorithm", scenario.algorithm), *((k, str(v)) for k, v in scenario.settings.items()))
     flows: list[Flow] = []
     opens: list[Open] = []
+    lost: list[Open] = []
+    edges: list[tuple[CallEdge, ...]] = []
     workers: list[str] = []
     steps = runs = 0
     try:
         say("looking for the workers")
-        for forced in worker_splits(make):
-            outcomes = _outcomes(make, words, forced, DEEPEST_SPLIT if explain else 0)
-            flows += _merged([o.flows for o in outcomes], _condition(words, forced))
+        splits = worker_splits(ground.walk)
+        for forced, joined in zip(splits, crew.outcomes(ground, splits), strict=False):
+            outcomes = _split(crew, ground, forced, joined, depth)
+            flows += _merged([o.flows for o in outcomes], condition_of(words, forced))
             for outcome in outcomes:
                 runs += 1
                 steps += outcome.steps
                 opens += outcome.opens
                 workers += [w for w in outcome.workers if w not in workers]
+                lost += outcome.lost
+                edges.append(outcome.calls)
+        met = {(f.path, f.worker) for f in flows}
+        opens += [o for o in lost if (o.path, o.worker) not in met]  # one walk may lose what another one meets
         if not workers:
             opens.append(Open(f"which worker runs {scenario.algorithm}", "the tree builds none for it", None, "entry"))
     except MissingRole as error:
@@ -158,13 +113,13 @@ def _walked(
         opens.append(Open("the whole walk", reason, None, "budget"))
     finally:
         store.save()
-    for path, reason in program.unreadable.items():
+    for path, reason in sorted(program.unreadable.items()):
         opens.append(
             Open(f"what {path} does", f"it cannot be parsed: {reason}", Place(path, Span(1, 1, 1, 1), ""), "unknown")
         )
     stats = ScanStats(
-        files_indexed=relevance.effects.files,
-        definitions_indexed=relevance.effects.counts()[0],
+        files_indexed=ground.relevance.effects.files,
+        definitions_indexed=ground.relevance.effects.counts()[0],
         definitions_parsed=store.stats.definitions_parsed,
         bytes_parsed=store.stats.bytes_parsed,
         steps=steps,
@@ -177,76 +132,32 @@ def _walked(
         workers=tuple(workers),
         scenario=settings,
         stats=stats,
+        calls=merged_calls(edges),
     )
 
 
-@dataclass
-class _Outcome:
-    """What one walk found."""
-
-    walk: Walk
-    flows: list[Flow]
-    opens: list[Open]
-    workers: list[str]
-    steps: int
-
-    def trouble(self) -> frozenset[tuple[object, ...]]:
-        """What is not proved, without its condition. A refused replay loses nothing: it needs no condition."""
-        found: set[tuple[object, ...]] = {(o.question, o.kind) for o in self.opens}
-        for f in self.flows:
-            if not f.replay_guard and not _is_proved(f, self.walk.words.mode.required):
-                members = tuple(sorted({m.member for m in (*f.asked, *f.reached)}))
-                found.add((f.phase, f.path, f.worker, members, f.replay_guard))
-        return frozenset(found)
-
-
-def _is_proved(f: Flow, required: str) -> bool:
-    if not f.consumed or f.phase not in (Phase.EXTEND, Phase.VERIFY):
-        return True
-    return all(m.member == required for m in (*f.asked, *f.reached))
-
-
-def _outcome(make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any]) -> _Outcome:
-    walk = make(forced)
-    walk.run()
-    found = modes.flows_of(walk, _condition(words, forced), _assumption_ids(words))
-    required: tuple[Phase, ...] = (Phase.EXTEND, Phase.VERIFY)
-    if not _feeds_states(walk):
-        found = [_unconsumed(f) for f in found]
-        required = ()
-    opens = modes.opens_of(walk, found, required)
-    workers = list(dict.fromkeys(c.name for _, c in walk.worker_list))
-    return _Outcome(walk, found, opens, workers, walk.it.steps)
-
-
-def _outcomes(
-    make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any], depth: int
-) -> list[_Outcome]:
-    """One walk; where it proves less than everything, walks for each value of a setting that the answer depends on.
+def _split(crew: Crew, ground: Ground, forced: Forced, joined: Outcome, depth: int) -> list[Outcome]:
+    """The outcome of one walk; where it proves less than everything, those of walks for each value of a setting that the
+    answer depends on.
 
     A joined walk cannot tell that two tests of one setting agree, and does not say for which value a finding holds.
     """
-    return _split(make, words, forced, _outcome(make, words, forced), depth)
-
-
-def _split(
-    make: Callable[[dict[Any, Any]], Walk], words: Vocabulary, forced: dict[Any, Any], joined: _Outcome, depth: int
-) -> list[_Outcome]:
-    trouble = joined.trouble()
+    required = ground.question.words.mode.required
+    trouble = joined.trouble(required)
     if not trouble or not depth:
         return [joined]
-    bad = [f for f in joined.flows if not f.replay_guard and not _is_proved(f, words.mode.required)]
+    bad = [f for f in joined.flows if not f.replay_guard and not is_proved(f, required)]
     near = {s.place.symbol for f in bad for m in (*f.asked, *f.reached) for s in m.evidence}
     on_the_way = {step.note for f in bad for step in f.chain}
-    best: tuple[int, Any, list[_Outcome]] | None = None
-    for key in candidates(joined.walk, near, on_the_way, forced):
-        sides = [_outcome(make, words, {**forced, key: side}) for side in (False, True)]
-        if all(side.trouble() >= trouble for side in sides):
+    best: tuple[int, Any, list[Outcome]] | None = None
+    for key in candidates(joined.asked, near, on_the_way, forced):
+        sides = list(crew.outcomes(ground, [{**forced, key: side} for side in (False, True)]))
+        if all(side.trouble(required) >= trouble for side in sides):
             continue  # it makes no difference
         rows = [{(f.phase, f.path, f.worker) for f in side.flows} for side in sides]
         if rows[0] != rows[1]:
             continue  # it removes a way of running, which says nothing about the mode there
-        score = sum(len(side.trouble()) for side in sides)
+        score = sum(len(side.trouble(required)) for side in sides)
         if best is None or score < best[0]:
             best = (score, key, sides)
         if not score:
@@ -254,14 +165,10 @@ def _split(
     if best is None:
         return [joined]
     _, key, sides = best
-    out: list[_Outcome] = []
+    out: list[Outcome] = []
     for value, side in zip((False, True), sides, strict=False):
-        out += _split(make, words, {**forced, key: value}, side, depth - 1)
+        out += _split(crew, ground, {**forced, key: value}, side, depth - 1)
     return out
-
-
-def _condition(words: Vocabulary, forced: dict[Any, Any]) -> str:
-    return " and ".join(describe_key(k, v, words.entry.arguments_attribute) for k, v in forced.items())
 
 
 def _merged(sides: list[list[Flow]], condition: str) -> list[Flow]:
@@ -279,32 +186,6 @@ def _merged(sides: list[list[Flow]], condition: str) -> list[Flow]:
             elif side is sides[0]:
                 out.append(replace(f, condition=condition))
     return out
-
-
-def _unconsumed(f: Flow) -> Flow:
-    return replace(f, consumed=False)
-
-
-def _feeds_states(walk: Walk) -> bool:
-    """Whether the algorithm's draft takes the target's hidden states, as the tree's own predicates say."""
-    it = walk.it
-    frame = it.module_frame(walk.roles.algorithm.module)
-    for name in walk.words.entry.algorithms_without_states:
-        with it.outside():
-            try:
-                method = attributes.get(it, walk.algorithm, name, frame, it.base_state, default=NONE)
-                if method is NONE:
-                    continue
-                v = calls.call(it, method, [], {}, it.base_state, None, frame)
-            except Dead:
-                continue
-        if isinstance(v, Known) and v.value is True:
-            return False
-    return True
-
-
-def _assumption_ids(words: Vocabulary) -> tuple[str, ...]:
-    return ("logits-processor", "no-patching", "scenario")
 
 
 def _assumptions(words: Vocabulary, flows: list[Flow]) -> tuple[Assumption, ...]:

@@ -12,7 +12,9 @@ from enum import Enum
 
 from flowcheck.syntax.ir import Span
 
-__all__ = ["Assumption", "Facts", "Flow", "Mode", "Open", "Path", "Phase", "Place", "ScanStats", "Step"]
+__all__ = [
+    "Assumption", "CallEdge", "Definition", "Facts", "Flow", "Mode", "Open", "Path", "Phase", "Place", "ScanStats", "Step",
+]  # fmt: skip
 
 
 class Phase(str, Enum):
@@ -116,6 +118,29 @@ class Assumption:
     used_by: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Definition:
+    """A definition of the scanned tree: ``kind`` is "function", "class", "module", or "attribute" (at its class)."""
+
+    path: str
+    symbol: str
+    line: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallEdge:
+    """What one definition does to another: ``kind`` is "calls", "constructs", "overrides", "reads" or "writes".
+
+    ``sites`` are places in the caller's file; an override has none.
+    """
+
+    caller: Definition
+    callee: Definition
+    kind: str
+    sites: tuple[Span, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ScanStats:
     """What the walk cost. Counts, not times: the caller measures wall and CPU seconds."""
@@ -130,7 +155,11 @@ class ScanStats:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything one scan of one tree under one scenario found out."""
+    """Everything one scan of one tree under one scenario found out.
+
+    ``calls`` is the part of the call graph between the dispatch of a batch and the target's forwards, with what sets
+    the mode on the way; empty where it is too large to be of use.
+    """
 
     flows: tuple[Flow, ...]
     open: tuple[Open, ...]
@@ -138,3 +167,4 @@ class Facts:
     workers: tuple[str, ...]
     scenario: tuple[tuple[str, str], ...] = ()
     stats: ScanStats = field(default_factory=ScanStats)
+    calls: tuple[CallEdge, ...] = ()

@@ -23,7 +23,7 @@ from flowcheck.interp.values import (
 )
 from flowcheck.syntax.ir import Span
 
-__all__ = ["Reading", "flows_of", "opens_of", "place_of"]
+__all__ = ["Reading", "flows_of", "graph_path", "opens_of", "place_of"]
 
 
 def place_of(site: Site) -> Place:
@@ -140,9 +140,12 @@ def phases_of(v: Value, words: Vocabulary) -> list[Phase]:
 
 
 def path_of(f: Forward, phase: Phase, words: Vocabulary) -> Path:
-    if f.runner is None:
-        return Path.EAGER
-    text = f"{f.runner.name} {f.runner.module.path}".lower()
+    return Path.EAGER if f.runner is None else graph_path(f.runner, phase, words)
+
+
+def graph_path(runner: ClassV, phase: Phase | None, words: Vocabulary) -> Path:
+    """What the graphs of a runner stand for."""
+    text = f"{runner.name} {runner.module.path}".lower()
     if any(w in text for w in words.graph.prefill_words) or phase is Phase.EXTEND:
         return Path.PREFILL_GRAPH
     return Path.DECODE_GRAPH

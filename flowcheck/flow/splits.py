@@ -10,12 +10,16 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.flow.walk import Walk
 
-__all__ = ["MOST_SPLITS", "candidates", "describe_key", "worker_splits"]
+__all__ = ["MOST_SPLITS", "Asked", "candidates", "condition_of", "describe_key", "settings_asked", "worker_splits"]
 
 MOST_SPLITS = 8
 MOST_CANDIDATES = 3
+
+Asked = tuple[tuple[Any, frozenset[str]], ...]
+"""Settings, each with the qualified names of the functions that tested it."""
 
 
 def worker_splits(make: Callable[[dict[Any, Any]], Walk]) -> list[dict[Any, Any]]:
@@ -40,20 +44,35 @@ def worker_splits(make: Callable[[dict[Any, Any]], Walk]) -> list[dict[Any, Any]
     return out[:MOST_SPLITS]
 
 
-def candidates(walk: Walk, near: set[str], on_the_way: set[str], forced: dict[Any, Any]) -> list[Any]:
+def settings_asked(walk: Walk) -> Asked:
+    """The settings that a walk tested, and the functions in which it did, in an order that every run shares."""
+    found: list[tuple[Any, frozenset[str]]] = []
+    for key, where in sorted(walk.it.asked_in.items(), key=lambda item: repr(item[0])):
+        while isinstance(key, tuple) and key[0] == "not":
+            key = key[1]
+        if _is_setting(key, walk.words.entry.arguments_attribute) and _is_lasting(key):
+            found.append((key, frozenset(where)))
+    return tuple(found)
+
+
+def candidates(asked: Asked, near: set[str], on_the_way: set[str], forced: dict[Any, Any]) -> list[Any]:
     """Free settings that were tested in functions of a flow that is not proved: the ones worth a walk for each value.
 
     ``near``: the functions in which its modes are made come first. ``on_the_way``: the others of its chain.
     """
-    arguments = walk.words.entry.arguments_attribute
     out: list[Any] = []
     for functions in (near, on_the_way):
-        for key, where in sorted(walk.it.asked_in.items(), key=lambda item: repr(item[0])):
-            while isinstance(key, tuple) and key[0] == "not":
-                key = key[1]
-            if key not in forced and key not in out and where & functions and _is_setting(key, arguments):
-                out.append(key)
+        out += [key for key, where in asked if key not in forced and key not in out and where & functions]
     return out[:MOST_CANDIDATES]
+
+
+def _is_lasting(key: Any) -> bool:
+    """Whether a key means anything to another walk: objects, and the addresses of classes, are of one walk alone."""
+    if isinstance(key, tuple):
+        holds_address = len(key) > 1 and type(key[1]) is int and key[0] in ("m", "c", "f", "r")
+        is_member = len(key) == 2 and type(key[0]) is int
+        return not holds_address and not is_member and all(map(_is_lasting, key))
+    return key is None or isinstance(key, (str, int, float, bytes))
 
 
 def _is_setting(key: Any, arguments: str) -> bool:
@@ -68,6 +87,11 @@ def _is_setting(key: Any, arguments: str) -> bool:
     if key[0] in ("attr", "cmp", "call", "len", "bool"):
         return any(_is_setting(part, arguments) for part in key[1:])
     return bool(key[0] == "bag")
+
+
+def condition_of(words: Vocabulary, forced: dict[Any, Any]) -> str:
+    """A set of forced facts as people say it; "" for none."""
+    return " and ".join(describe_key(k, v, words.entry.arguments_attribute) for k, v in forced.items())
 
 
 def describe_key(key: Any, value: Any, arguments: str) -> str:

@@ -10,13 +10,14 @@ import fnmatch
 from collections.abc import Callable
 from typing import Any
 
+from flowcheck.flow.admission import Admissions
 from flowcheck.flow.forwards import Case, CaseResult, Forward
 from flowcheck.flow.inputs import draft_inputs, left_behind
 from flowcheck.flow.relevance import Relevance
 from flowcheck.flow.roles import Roles, find_roles
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.vocabulary import Vocabulary
-from flowcheck.interp import attributes, calls, classes, names, operators
+from flowcheck.interp import attributes, calls, classes, names
 from flowcheck.interp.engine import Config, Interpreter
 from flowcheck.interp.frames import Budget, CallCut, CallEvent, Dead, Frame, LazyCut
 from flowcheck.interp.heap import Obj, State
@@ -73,6 +74,7 @@ class Walk:
         self.tracked = frozenset(
             {words.mode.attribute, words.phase.attribute, words.phase.speculative_input, words.target.draft_flag}
         )
+        self.admissions = Admissions(self)
         self.it = Interpreter(program, self._config())
         self.it.forced_facts = dict(forced or {})
         self._records_graphs: dict[int, bool] = {}
@@ -103,7 +105,7 @@ class Walk:
             sliced=self._slice if self.relevance is not None else None,
             observer=self._observe,
             on_store=self._stored,
-            on_return=self._returned,
+            on_return=self.admissions.returned,
         )
         config.attributes[("*", words.target.model_attribute)] = self._model
         config.attributes[("*", words.entry.arguments_attribute)] = lambda it, b, obj: self.arguments
@@ -346,51 +348,8 @@ class Walk:
         if obj is not None and "#recorded" in obj.attrs and not same:
             st.write(ref.oid).attrs["#recorded"] = UNBOUND
 
-    def _returned(self, it: Interpreter, f: FuncV, args: list[Value], v: Value, st: State, frame: Frame) -> None:
-        """A graph runner that refuses a batch because it recorded a lower mode than the batch asks for."""
-        words = self.words
-        if f.name not in words.graph.admit_methods or it.in_base or not args or not isinstance(args[0], Ref):
-            return
-        runner = args[0]
-        obj = st.get(runner.oid)
-        if obj is None or obj.cls is None or obj.cls.is_record or not self.records_graphs(obj.cls):
-            return
-        batch = next((a for a in args[1:] if self._carries_mode(a, st) is not None), None)
-        if batch is None or not isinstance(f.node, ir.FunctionDef):
-            return
-        event = CallEvent(f, f.name, args, {}, st, f.node, frame)
-        own = self._read(runner, words.mode.attribute, event)
-        asked = self._read(batch, words.mode.attribute, event)
-        order = {name: i for i, name in enumerate(words.mode.members)}
-        wanted = [order.get(x.name, -1) for x in alternatives(asked) if isinstance(x, Member)]
-        recorded = alternatives(obj.attrs.get("#recorded", UNBOUND))  # a runner without graphs refuses nothing
-        low: list[Value] = [
-            x
-            for x in alternatives(own)
-            if isinstance(x, Member) and x in recorded and wanted and order.get(x.name, 99) < min(wanted)
-        ]
-        if low and self._refuses(f, runner, batch, low, st, frame):
-            self._note("replay", event, self._owner(runner, event), batch, asked, union_of(low), runner, refused=True)
-
-    def _refuses(self, f: FuncV, runner: Ref, batch: Value, low: list[Value], st: State, frame: Frame) -> bool:
-        """Whether it is for their mode that the runner never admits this batch: it would, had it recorded what is asked."""
-        asked = self._read(batch, self.words.mode.attribute, CallEvent(f, f.name, [], {}, st, f.node, frame))
-        return all(self._admits(f, runner, batch, mode, st, frame) is False for mode in low) and any(
-            self._admits(f, runner, batch, mode, st, frame) is not False for mode in alternatives(asked)
-        )
-
-    def _admits(self, f: FuncV, runner: Ref, batch: Value, mode: Value, st: State, frame: Frame) -> bool | None:
-        """Whether the runner admits the batch when it has recorded ``mode``."""
-        scratch = st.fork()
-        scratch.write(runner.oid).attrs[self.words.mode.attribute] = mode
-        with self.it.aside():
-            try:
-                answer = calls.call(self.it, f, [runner, batch], {}, scratch, None, frame)
-                return operators.truth(self.it, answer, scratch, frame)
-            except Dead:
-                return None
-
-    def _carries_mode(self, v: Value, st: State) -> Ref | None:
+    def carries_mode(self, v: Value, st: State) -> Ref | None:
+        """The forward batch among the alternatives: a record with a mode and a phase."""
         for x in alternatives(v):
             if isinstance(x, Ref):
                 obj = st.get(x.oid)
@@ -402,7 +361,7 @@ class Walk:
 
     def _batch_argument(self, event: CallEvent) -> Value | None:
         for v in [*event.args, *event.keywords.values()]:
-            if self._carries_mode(v, event.state) is not None:
+            if self.carries_mode(v, event.state) is not None:
                 return v
         return None
 
@@ -438,24 +397,25 @@ class Walk:
             return None
         leaf = st.get(model.oid) if isinstance(model, Ref) else None
         owner = leaf.tag if leaf is not None else None
-        asked = self._read(batch, self.words.mode.attribute, event)
+        asked = self.read(batch, self.words.mode.attribute, event)
         reached = self._logits_mode(batch, event)
         runner = self._graph_runner(event.frame, st)
         if runner is not None and self._recording(event.frame, runner):
             obj = st.write(runner.oid)
             old = names.drop_unbound(obj.attrs.get("#recorded", UNBOUND))
             obj.attrs["#recorded"] = reached if old is None else union_of([old, reached])
-            self._note("record", event, owner, batch, asked, reached, runner)
+            self.note("record", event, owner, batch, asked, reached, runner)
             return self._output(event)
         if it.in_base:
             return None
-        self._note("eager", event, owner, batch, asked, reached, runner)
+        self.note("eager", event, owner, batch, asked, reached, runner)
         return self._output(event)
 
     def _output(self, event: CallEvent) -> Value:
         return Unknown("what the model returns", not_none=True)
 
-    def _read(self, v: Value, name: str, event: CallEvent) -> Value:
+    def read(self, v: Value, name: str, event: CallEvent) -> Value:
+        """An attribute as the tree reads it where the event happens."""
         try:
             return attributes.get(self.it, v, name, event.frame, event.state)
         except Dead:
@@ -486,16 +446,16 @@ class Walk:
         obj = st.obj(runner.oid)
         recorded = names.drop_unbound(obj.attrs.get("#recorded", UNBOUND))
         if recorded is None:
-            recorded = self._read(runner, self.words.mode.attribute, event)
-        asked = self._read(batch, self.words.mode.attribute, event)
-        owner = self._owner(runner, event)
-        self._note("replay", event, owner, batch, asked, recorded, runner)
+            recorded = self.read(runner, self.words.mode.attribute, event)
+        asked = self.read(batch, self.words.mode.attribute, event)
+        owner = self.owner(runner, event)
+        self.note("replay", event, owner, batch, asked, recorded, runner)
         return self._output(event)
 
-    def _owner(self, runner: Ref, event: CallEvent) -> Value:
+    def owner(self, runner: Ref, event: CallEvent) -> Value:
         """The model runner that a graph runner serves: an attribute of it, or an object on the stack, that is one."""
         for name in self.words.target.runner_attributes:
-            held = self._read(runner, name, event)
+            held = self.read(runner, name, event)
             if all(
                 isinstance(x, Ref) and (o := event.state.get(x.oid)) is not None and o.cls is not None
                 and self._is_runner(o.cls)
@@ -518,11 +478,11 @@ class Walk:
             for v in env.attrs.values():
                 if not isinstance(v, Ref):
                     continue
-                if self._carries_mode(v, st) is not None:
+                if self.carries_mode(v, st) is not None:
                     return v
         return None
 
-    def _note(
+    def note(
         self,
         kind: str,
         event: CallEvent,
@@ -533,9 +493,10 @@ class Walk:
         runner: Ref | None,
         refused: bool = False,
     ) -> None:
+        """Takes note of one forward."""
         st = event.state
-        draft = self._read(owner, self.words.target.draft_flag, event) if owner is not None else Unknown("whose model")
-        phase = self._read(batch, self.words.phase.attribute, event)
+        draft = self.read(owner, self.words.target.draft_flag, event) if owner is not None else Unknown("whose model")
+        phase = self.read(batch, self.words.phase.attribute, event)
         worker = ""
         chain: list[tuple[str, Site | None]] = []
         consumed = kind == "replay" or event.node is not self.it.effect_statement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import calls, classes, managers, names, operators, skeletons, views
+from flowcheck.interp import calls, classes, managers, names, observed, operators, skeletons, views
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.stores import CONTAINER_NAMES, delete, descriptor, forget, set_, set_past_hook, store
@@ -33,6 +33,7 @@ from flowcheck.interp.values import (
     join,
     union_of,
 )
+from flowcheck.program.callgraph import EdgeKind
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -362,6 +363,8 @@ def _of_object(
             return join(default, Unknown(f"attribute {name}"))
         it.may_raise(st, node, fr)
         return Unknown(f"attribute {name}")
+    if name in it.config.tracked:
+        observed.touched(it, obj.cls, name, EdgeKind.READS, node, fr)
     if it.hooked_reads and obj.kind == "object":
         reader = classes.class_attr(it, obj.cls, "__getattribute__", st)
         if isinstance(reader, FuncV):

@@ -12,6 +12,7 @@ from flowcheck.interp import (
     functions,
     handover,
     managers,
+    observed,
     operators,
     reach,
     views,
@@ -122,6 +123,7 @@ def evaluate_manager(
         args, keywords, open_ = arguments(it, e, fr, st)
         func, prefix = (f.func, [f.self_]) if isinstance(f, BoundV) else (f, [])
         if isinstance(func, FuncV) and func.is_context and not open_ and not _override(it, func):
+            observed.called(it, func, e, fr)
             return func, [*prefix, *args], keywords
         return call(it, f, args, keywords, st, e, fr, open_=open_)
     v = it.eval(e, fr, st)
@@ -251,6 +253,7 @@ def call_function(
     hook: Hook | None = None,
 ) -> Value:
     """Calls a function of the tree: entered, replaced by the config, or left out when it cannot matter."""
+    observed.called(it, f, node, fr)
     fixed = _override(it, f)
     if fixed is not None:
         return fixed

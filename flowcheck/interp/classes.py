@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, calls, functions
+from flowcheck.interp import attributes, calls, functions, observed
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
@@ -25,6 +25,7 @@ from flowcheck.interp.values import (
     alternatives,
     union_of,
 )
+from flowcheck.program.callgraph import EdgeKind
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -315,6 +316,7 @@ def construct(
 
     if c.enum_kind:
         return _member_of(it, c, args, st, node, fr)
+    observed.constructed(it, c, node, fr)
     if isinstance(c.metaclass, ClassV):
         hook = class_attr(it, c.metaclass, "__call__", st)
         if isinstance(hook, FuncV) and not it.quiet:
@@ -506,6 +508,8 @@ def _record_values(
     out: dict[str, Value] = {}
     for name, (home, has_default) in fields.items():
         tracked = name in it.config.tracked
+        if tracked:
+            observed.touched(it, c, name, EdgeKind.WRITES, node, fr)
         if name in given:
             v = given[name]
             out[name] = it.at(v, keyword_site(fr, node, name), f"{c.name}({name}=…)") if tracked else v

@@ -33,6 +33,7 @@ from flowcheck.interp.values import (
     join,
     union_of,
 )
+from flowcheck.program.callgraph import Calls
 from flowcheck.program.modules import Module, Program
 from flowcheck.syntax import ir
 
@@ -123,7 +124,7 @@ class Interpreter:
         self.slices: dict[int, Frame] = {}
         self.counts: dict[str, int] = {}
         self.called: dict[tuple[str, int], str] = {}
-        self.edges: set[tuple[str, str, str]] = set()
+        self.graph = Calls()
         self.cuts: dict[str, int] = {}
         self.unknown_stores: list[tuple[str, Site, int | None]] = []
         self.followed: set[tuple[Site, int]] = set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, builtin_models, calls, classes, functions, managers, operators
+from flowcheck.interp import attributes, builtin_models, calls, classes, functions, managers, observed, operators
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
     NONE,
@@ -29,6 +29,7 @@ from flowcheck.interp.values import (
     alternatives,
     union_of,
 )
+from flowcheck.program.callgraph import EdgeKind
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def _replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
         for name, v in kw.items():
             if name in it.config.tracked:
                 v = it.at(v, site, f"replace({name}=…)")
+                if obj.cls is not None:
+                    observed.touched(it, obj.cls, name, EdgeKind.WRITES, node, fr)
             copy.attrs[name] = v
         ref = it.alloc(st, copy, site)
         if kw and obj.cls is not None and classes.stores_itself(it, obj.cls, st):

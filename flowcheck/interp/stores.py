@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import calls, classes, names, views
+from flowcheck.interp import calls, classes, names, observed, views
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Layer, State
 from flowcheck.interp.values import (
@@ -26,6 +26,7 @@ from flowcheck.interp.values import (
     alternatives,
     join,
 )
+from flowcheck.program.callgraph import EdgeKind
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
                 views.replace(it, b, v, fr, st, node)
             return
         if obj.cls is not None:
+            if name in it.config.tracked:
+                observed.touched(it, obj.cls, name, EdgeKind.WRITES, node, fr)
             hook = classes.class_attr(it, obj.cls, "__setattr__", st)
             if isinstance(hook, FuncV):
                 calls.call(it, BoundV(hook, b), [Known(name), v], {}, st, node, fr)

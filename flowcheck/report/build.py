@@ -81,6 +81,7 @@ def build_report(
         assumptions=_assumptions(facts),
         findings=reported,
         unproved=_unproved(findings),
+        call_graph=_call_graph(facts),
         stats=_stats(facts, timing),
     )
 
@@ -303,6 +304,32 @@ def _assumptions(facts: known.Facts) -> list[model.Assumption]:
         model.Assumption(id=each.id, text=plain(each.text), used_by=sorted(each.used_by))
         for each in sorted(facts.assumptions, key=lambda each: each.id)
     ]
+
+
+def _call_graph(facts: known.Facts) -> model.CallGraph | None:
+    if not facts.calls:
+        return None
+    nodes = sorted({each for edge in facts.calls for each in (edge.caller, edge.callee)})
+    number = {node: i for i, node in enumerate(nodes)}
+    return model.CallGraph(
+        nodes=[
+            model.CallNode.model_validate(
+                {"file": plain(node.path), "symbol": plain(node.symbol), "line": node.line, "kind": node.kind}
+            )
+            for node in nodes
+        ],
+        edges=[
+            model.CallEdge.model_validate(
+                {
+                    "caller": number[edge.caller],
+                    "callee": number[edge.callee],
+                    "kind": edge.kind,
+                    "sites": [{"line": site.line, "column": site.column} for site in edge.sites],
+                }
+            )
+            for edge in facts.calls
+        ],
+    )
 
 
 def _stats(facts: known.Facts, timing: Timing) -> model.Stats:

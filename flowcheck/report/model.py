@@ -12,6 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
     "Assumption",
+    "CallEdge",
+    "CallGraph",
+    "CallNode",
+    "CallSite",
     "Evidence",
     "Finding",
     "FindingCounts",
@@ -181,6 +185,38 @@ class Unproved(_Part):
     worker: str
 
 
+class CallNode(_Part):
+    """A definition: ``symbol`` is "" for a module's top level; an attribute has the line of its class."""
+
+    file: str
+    symbol: str
+    line: int
+    kind: Literal["function", "class", "module", "attribute"]
+
+
+class CallSite(_Part):
+    """A place in the caller's file."""
+
+    line: int
+    column: int
+
+
+class CallEdge(_Part):
+    """What one definition does to another; ``caller`` and ``callee`` count into the nodes, from 0."""
+
+    caller: int
+    callee: int
+    kind: Literal["calls", "constructs", "overrides", "reads", "writes"]
+    sites: list[CallSite]
+
+
+class CallGraph(_Part):
+    """The calls between the dispatch of a batch and the target's forwards, and what sets the mode on the way."""
+
+    nodes: list[CallNode]
+    edges: list[CallEdge]
+
+
 class Stats(_Part):
     """What the scan cost."""
 
@@ -211,6 +247,7 @@ class Report(_Part):
     assumptions: list[Assumption]
     findings: list[Finding]
     unproved: list[Unproved]
+    call_graph: CallGraph | None = None
     stats: Stats
 
 

@@ -100,6 +100,9 @@ class ZipStore:
             self.close()
             raise SourceError(f"{path} is encrypted and cannot be read")
 
+    def __reduce__(self) -> tuple[type[ZipStore], tuple[Path]]:
+        return ZipStore, (self._path,)
+
     def _open(self) -> zipfile.ZipFile:
         try:
             return zipfile.ZipFile(self._path)

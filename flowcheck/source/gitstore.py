@@ -49,6 +49,12 @@ class GitStore:
         self._list()
         self.files = [path for path in self._blobs if path.endswith(".py")]
 
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_lock": None, "_process": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
     def _list(self) -> None:
         failure = f"cannot list {self.commit[:12]} of {self._repo}"
         for record in self._git("ls-tree", "-r", "-z", self.commit, failure=failure).split("\0"):

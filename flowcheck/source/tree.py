@@ -22,7 +22,8 @@ _FORMAT = b"flowcheck.tree/1\0"
 
 
 class Tree:
-    """One SGLang package inside SOURCE. Made by `open_source`; may be used from several threads.
+    """One SGLang package inside SOURCE. Made by `open_source`; may be used from several threads, and pickled: the copy
+    reads the files anew.
 
     Attributes:
         kind: ``checkout``, ``package``, ``wheel``, ``sdist``, ``release`` or ``git``.
@@ -156,6 +157,17 @@ class Tree:
     def is_namespace(self, module: str) -> bool:
         """Whether ``module`` is a folder with ``.py`` files somewhere below it and without an ``__init__.py``."""
         return module in self._modules[1]
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """As `file_digest`, of the files that were read so far."""
+        return dict(self._digests)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_lock": None}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock(), _digests={})
 
     def close(self) -> None:
         """Give back file handles and processes; reading ends here."""

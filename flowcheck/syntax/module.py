@@ -20,18 +20,27 @@ class SyntaxStats:
     def __init__(self) -> None:
         self.files_indexed = 0
         self.count_definitions: Callable[[], int] = lambda: 0
-        self.definitions_parsed = 0
-        self.bytes_parsed = 0
+        self.slices: dict[tuple[str, int], int] = {}
+        """What libcst has read, as a file and the number of a definition in it (-1: the top level), and its bytes."""
+
+    @property
+    def definitions_parsed(self) -> int:
+        """How many slices libcst has read."""
+        return len(self.slices)
+
+    @property
+    def bytes_parsed(self) -> int:
+        """How many bytes these slices have."""
+        return sum(self.slices.values())
 
     @property
     def definitions_indexed(self) -> int:
         """The number of definitions that the name index covers, 0 where nothing has asked it anything."""
         return self.count_definitions()
 
-    def parsed(self, source: str) -> None:
+    def parsed(self, path: str, index: int, source: str) -> None:
         """Count one slice that libcst has read."""
-        self.definitions_parsed += 1
-        self.bytes_parsed += len(source.encode("utf-8", "surrogatepass"))
+        self.slices[path, index] = len(source.encode("utf-8", "surrogatepass"))
 
 
 class ModuleSyntax:
@@ -146,7 +155,7 @@ class ModuleSyntax:
 
     def _lowered(self, index: int, piece: ModuleSlice | BodySlice) -> _cache.Body:
         body = _cache.Body(*piece.lower())
-        self._stats.parsed(piece.source)
+        self._stats.parsed(self.path, index, piece.source)
         if self._source.is_cached:
             encoded = _cache.encode(body)
             if encoded is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flowcheck.cli import app
+from flowcheck.cli import app, engine
 from tests.cli import fake_engine
 
 Flowcheck = Callable[..., Result]
@@ -217,3 +217,10 @@ def test_a_team_may_change_what_fails(scan: Flowcheck, tmp_path: Path) -> None:
 def test_quiet_and_verbose(scan: Flowcheck) -> None:
     assert scan("clean", "-q").stdout == "3 questions: 3 proved, 0 violated, 0 unproved; 2 assumptions\n"
     assert "LogitsMetadata.from_forward_batch copies it" in scan("clean", "-v").stdout
+
+
+@pytest.mark.parametrize(("load", "jobs"), [(0.2, 4), (1.6, 2), (3.9, 1), (9.0, 1)])
+def test_only_idle_cores_are_taken_unasked(monkeypatch: pytest.MonkeyPatch, load: float, jobs: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    assert engine._idle_cores() == jobs

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flowcheck.checks.run import selection
-from flowcheck.flow.facts import Open, Path, Phase
+from flowcheck.flow.facts import CallEdge, Definition, Open, Path, Phase
+from flowcheck.syntax.ir import Span
 from tests.report.fakes import (
     BATCH,
     GRAPH,
@@ -190,3 +193,18 @@ def test_lines_are_those_of_an_editor() -> None:
 def test_a_place_that_the_tree_does_not_have_gives_no_snippet() -> None:
     known = facts(flow(asked=[carried("LAST", "gone.txt", 3)]), *healthy("Other"))
     assert report(known, read_text=tree_text).findings[0].snippet is None
+
+
+def test_the_call_graph_counts_into_its_nodes() -> None:
+    worker = Definition(WORKER, "EAGLEWorker.verify", 600, "function")
+    batch = Definition(BATCH, "ForwardBatch.capture_hidden_mode", 20, "attribute")
+    edge = CallEdge(worker, batch, "writes", (Span(610, 9, 610, 30),))
+    graph = report(replace(facts(*healthy()), calls=(edge,))).call_graph
+    assert graph is not None
+    assert [(node.file, node.symbol, node.line, node.kind) for node in graph.nodes] == [
+        (BATCH, "ForwardBatch.capture_hidden_mode", 20, "attribute"),
+        (WORKER, "EAGLEWorker.verify", 600, "function"),
+    ]
+    assert [(each.caller, each.callee, each.kind) for each in graph.edges] == [(1, 0, "writes")]
+    assert [(site.line, site.column) for site in graph.edges[0].sites] == [(610, 9)]
+    assert report(facts(*healthy())).call_graph is None

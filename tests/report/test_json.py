@@ -32,6 +32,7 @@ TOP_LEVEL = [
     "assumptions",
     "findings",
     "unproved",
+    "call_graph",
     "stats",
 ]
 

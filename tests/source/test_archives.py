@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import pickle
 import struct
 import tarfile
 import zipfile
@@ -57,6 +58,14 @@ def test_a_zip_of_a_checkout_is_read_in_place(tmp_path: Path, make_wheel: Make) 
             new.writestr(f"sglang-main/python/{info.filename}", old.read(info))
     tree = open_source(str(tmp_path / "main.zip"))
     assert (tree.kind, tree.root) == ("sdist", "sglang-main/python/sglang")
+
+
+def test_a_copy_in_another_process_reads_the_same(tmp_path: Path, make_wheel: Make, make_sdist: Make) -> None:
+    for path in (make_wheel(tmp_path / "sglang-0.5.7-py3-none-any.whl"), make_sdist(tmp_path / "sglang-0.5.7.tar.gz")):
+        with open_source(str(path)) as tree, pickle.loads(pickle.dumps(tree)) as copy:
+            assert copy.paths() == tree.paths()
+            assert [copy.read(each) for each in copy.paths()] == [tree.read(each) for each in tree.paths()]
+            assert copy.digests == tree.digests
 
 
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])

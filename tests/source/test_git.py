@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -150,3 +151,12 @@ def test_a_worker_forked_later_reads_too(repo: Path, make_wheel: Callable[..., P
             os._exit(0 if tree.read(path) == expected else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert tree.read(path) == expected
+
+
+def test_a_copy_in_another_process_reads_the_same(repo: Path) -> None:
+    with open_source(f"{repo}@v1") as tree:
+        tree.read(UTILS)
+        with pickle.loads(pickle.dumps(tree)) as copy:
+            assert copy.read(UTILS) == tree.read(UTILS)
+            assert copy.digest == tree.digest
+            assert copy.digests == {UTILS: tree.file_digest(UTILS)}
