@@ -635,4 +635,39 @@ HARD: tuple[Case, ...] = (
         """),
         rules="HS101",
     ),
+    case(
+        "by-operator-setitem-of-vars",
+        imports("import operator"),
+        after(f'operator.setitem(vars(model_worker_batch), "capture_hidden_mode", {LAST})  # HS101'),
+    ),
+    case(
+        "by-operator-setitem",
+        imports("import operator"),
+        extend(f"""
+            options = {{"mode": {MODE}.FULL}}
+            operator.setitem(options, "mode", {LAST})  # HS101
+            model_worker_batch.capture_hidden_mode = options["mode"]
+        """),
+    ),
+    case(
+        "by-a-setitem-of-ones-own",
+        extend(f"""
+            options = {{"mode": {MODE}.FULL}}
+            dict.__setitem__(options, "mode", {LAST})
+            model_worker_batch.capture_hidden_mode = options["mode"]
+        """),
+        rules="HS101",
+        also="HS109",
+    ),
+    case(
+        "by-a-recursion-that-counts",
+        top(f"""
+            def lower(batch, turns):
+                if turns == 0:
+                    batch.capture_hidden_mode = {LAST}  # HS101
+                else:
+                    lower(batch, turns - 1)
+        """),
+        after("lower(model_worker_batch, 7)"),
+    ),
 )
