@@ -21,7 +21,7 @@ from tests.flow.edits import (
     top,
     verify_input,
 )
-from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, SCHEDULE_BATCH, SPEC_INFO, TP_WORKER
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, LOGITS, SCHEDULE_BATCH, SPEC_INFO, TP_WORKER
 
 __all__ = ["HARD"]
 
@@ -669,5 +669,39 @@ HARD: tuple[Case, ...] = (
                     lower(batch, turns - 1)
         """),
         after("lower(model_worker_batch, 7)"),
+    ),
+    # the logits processor's own tests, turned around
+    case(
+        "a-processor-that-keeps-where-nothing-is-asked",
+        (
+            LOGITS,
+            "        if logits_metadata.capture_hidden_mode.need_capture():\n",
+            "        if not logits_metadata.capture_hidden_mode.need_capture():  # HS103\n",
+        ),
+        also="HS104",
+    ),
+    case(
+        "a-processor-that-keeps-all-rows-where-they-are-not-asked",
+        (
+            LOGITS,
+            "        if logits_metadata.capture_hidden_mode.need_capture():\n",
+            "        if logits_metadata.capture_hidden_mode.need_capture():  # HS103\n",
+        ),
+        (
+            LOGITS,
+            "if logits_metadata.capture_hidden_mode.is_full",
+            "if not logits_metadata.capture_hidden_mode.is_full",
+        ),
+        also="HS104",
+    ),
+    case(
+        "a-processor-that-keeps-nothing",
+        (
+            LOGITS,
+            "        if logits_metadata.capture_hidden_mode.need_capture():\n",
+            "        if logits_metadata.capture_hidden_mode.need_capture():  # HS103\n",
+        ),
+        (LOGITS, "hidden_states=kept)", "hidden_states=None)"),
+        also="HS104",
     ),
 )
