@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flowcheck.flow.facts import Flow, Mode, Open, Path, Phase, Place, Step
+from flowcheck.flow.keeping import keeps_nothing
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.flow.walk import Forward, Walk
 from flowcheck.interp import attributes, calls, stores
@@ -77,6 +78,20 @@ def read_modes(walk: Walk) -> Reading:
                 break
         out[member.name] = verdict
     return Reading(words, out)
+
+
+def read_kept(walk: Walk, reading: Reading) -> Reading:
+    """How the logits processor acts on a mode: as the tree reads it, but what keeps nothing is the lowest member."""
+    from flowcheck.interp.classes import enum_members
+
+    effective = dict(reading.effective)
+    for member in enum_members(walk.it, walk.roles.mode):
+        if member.name == walk.words.mode.required and effective[member.name][1] is None:
+            site = keeps_nothing(walk, member)
+            if site is not None:
+                step = Step(place_of(site), f"the logits processor gives no states for {member.name}")
+                effective[member.name] = (walk.words.mode.members[0], step)
+    return Reading(walk.words, effective)
 
 
 def _ask(walk: Walk, member: Member, name: str) -> bool | None:
@@ -154,6 +169,7 @@ def graph_path(runner: ClassV, phase: Phase | None, words: Vocabulary) -> Path:
 def flows_of(walk: Walk, condition: str, assumptions: tuple[str, ...]) -> list[Flow]:
     """The flows of one walk, each once."""
     reading = read_modes(walk)
+    kept = read_kept(walk, reading)
     words = walk.words
     found: dict[tuple[object, ...], Flow] = {}
     for f in walk.forwards:
@@ -163,7 +179,7 @@ def flows_of(walk: Walk, condition: str, assumptions: tuple[str, ...]) -> list[F
         if drafts == {True}:
             continue
         asked = modes_of(f.asked, reading, read=f.kind == "eager")
-        reached = modes_of(f.reached, reading, read=True)
+        reached = modes_of(f.reached, kept, read=True)
         if drafts != {False} and None in drafts:
             reached = (*reached, Mode("unknown", (), "whether this is the target's forward"))
         # A batch without requests is padded to the phase of the other ranks; nobody takes the states of its rows.

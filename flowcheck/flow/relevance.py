@@ -134,7 +134,7 @@ class Relevance:
 
     def _call(self, c: ir.Call, local: frozenset[str]) -> bool:
         f = c.func
-        if any(self._hands_over(a.value) for a in c.args):
+        if any(self._hands_over(a.value) or _is_view(a.value) for a in c.args):
             return True
         if isinstance(f, ir.Name):
             if f.id in local or f.id in DYNAMIC:

@@ -281,7 +281,8 @@ def call_function(
     for frame in fr.chain():
         if frame.func is not None and frame.func.node is f.node:
             depth += 1
-    if depth >= it.config.recursion or it.depth >= it.config.max_depth:
+    counts = depth >= it.config.recursion and _counts(it, f, args, keywords, st, fr)
+    if (depth >= it.config.recursion and not counts) or it.depth >= it.config.max_depth:
         it.cuts[f.qualname] = it.cuts.get(f.qualname, 0) + 1
         if matters and not isinstance(st, BaseState):
             site = fr.site(node) if node is not None else None
@@ -324,6 +325,27 @@ def call_function(
     if known is not None and it.steps - start > it.config.worth_keeping:
         it.skeleton_calls[known] = result
     return result
+
+
+MOST_COUNTED = 200
+"""Calls in which a recursion goes deeper than others because it counts, in one run: a tree of them has no end."""
+
+
+def _counts(it: Interpreter, f: FuncV, args: list[Value], keywords: dict[str, Value], st: State, fr: Frame) -> bool:
+    """Whether a recursion is one that counts: it is given a number that no activation of it was given."""
+    if it.counts.get("counted recursions", 0) >= MOST_COUNTED:
+        return False
+    given = dict(zip((p.name for p in f.node.params.items), args, strict=False)) | keywords
+    active = [
+        o for x in fr.chain() if x.func is not None and x.func.node is f.node and (o := st.get(x.env)) is not None
+    ]
+    for name, v in given.items():
+        if isinstance(v, Known) and type(v.value) is int:
+            held = [o.attrs.get(name) for o in active]
+            if all(isinstance(h, Known) and type(h.value) is int for h in held) and v not in held:
+                it.count("counted recursions")
+                return True
+    return False
 
 
 def _skeleton_call(

@@ -110,6 +110,7 @@ class Interpreter:
         self.running: set[Module] = set()
         self.lazy: dict[Hashable, Value] = {}
         self.lazy_busy: set[Hashable] = set()
+        self.lazy_so_far: dict[Hashable, Value] = {}
         self.lazy_depth = 0
         self.lazy_limit: int | None = None
         self.in_base = 0

@@ -8,10 +8,13 @@ from flowcheck.interp import functions, operators
 from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
+    Known,
     Union,
     Unknown,
     Value,
+    alternatives,
     join,
+    union_of,
 )
 from flowcheck.program.modules import Module, target_names
 from flowcheck.syntax import ir
@@ -158,12 +161,25 @@ def local_value(it: Interpreter, name: str, fr: Frame, st: State) -> Value | Non
                 except Dead:
                     continue
                 if index is not None:
-                    items = operators.iterate(it, v, fr, st, None) if not isinstance(v, Union) else None
-                    v = items[index] if items is not None and index < len(items) else Unknown(f"{name}, unpacked")
+                    part = _unpacked(it, v, index, name, fr, st)
+                    if part is None:
+                        continue
+                    v = part
             result = v if result is None else join(result, v)
     finally:
         busy.discard(name)
     return result if result is not None else Unknown(f"{function.qualname}: {name}")
+
+
+def _unpacked(it: Interpreter, v: Value, index: int, name: str, fr: Frame, st: State) -> Value | None:
+    """The element of an unpacked value that a name is bound to; None when unpacking raises."""
+    parts: list[Value] = []
+    for x in alternatives(v):
+        if isinstance(x, Known) and not isinstance(x.value, (str, bytes)):
+            continue
+        items = operators.iterate(it, x, fr, st, None)
+        parts.append(items[index] if items is not None and index < len(items) else Unknown(f"{name}, unpacked"))
+    return union_of(parts) if parts else None
 
 
 def _is_param(function: ir.FunctionDef, name: str) -> bool:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from flowcheck.interp.frames import Frame
 
 BUILTIN_NAMES = frozenset(dir(builtins))
+MOST_ROUNDS = 4
+"""A module variable whose writers store what depends on it is asked for so often, until nothing new is stored."""
 
 
 # ------------------------------------------------------------------------------------------------------------- look-up
@@ -297,19 +299,26 @@ def _written_global(
         return it.lazy[key] if own is None else join(own, it.lazy[key])
     start = _plain_global(it, module, name, st) if own is None else None
     if key in it.lazy_busy:
-        if own is not None:
-            return own
-        return start if start is not None else Unknown(f"global {name}")
+        it.lazy_so_far.setdefault(key, start or own or Unknown(f"global {name}"))
+        return it.lazy_so_far[key]
     it.lazy_busy.add(key)
+    value = start
     try:
-        value = start
-        for function in writers:
-            for source in skeletons.local_stores(it, module, function, name):
-                v = skeletons.slice_value(it, module, function, source, name)
-                if v is not None:
-                    value = v if value is None else join(value, v)
+        for _ in range(MOST_ROUNDS):
+            for function in writers:
+                for source in skeletons.local_stores(it, module, function, name):
+                    v = skeletons.slice_value(it, module, function, source, name)
+                    if v is not None:
+                        value = v if value is None else join(value, v)
+            asked = it.lazy_so_far.get(key)
+            if asked is None or value is None or asked == value:
+                break  # nothing that is stored depends on what is held, or the two agree
+            it.lazy_so_far[key] = value
+        else:
+            value = join(value or UNBOUND, Unknown(f"global {name}"))
     finally:
         it.lazy_busy.discard(key)
+        it.lazy_so_far.pop(key, None)
     if value is None:
         value = Unknown(f"global {name}")
     it.lazy[key] = value

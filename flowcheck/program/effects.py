@@ -2,16 +2,17 @@
 
 A function matters when its text touches something tracked (a *seed*), or when it may call one that does. Calls are
 resolved by scope where the text says enough: ``self.m(`` within the file or by method name, ``f(`` within the file or by
-function name; ``x.m(`` by method name. What a seed reads from a module variable, others have put there: functions of its
-file that declare a ``global`` which it mentions are seeds too. The answer errs towards "matters", except for names that
-so many unrelated classes define that following them would make everything matter; those are listed as an assumption.
+function name; ``x.m(`` by method name. What a function that matters reads from a module variable, others have put there:
+functions of its file that declare a ``global`` which it mentions matter too. The answer errs towards "matters", except
+for names that so many unrelated classes define that following them would make everything matter; those are listed as an
+assumption.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from flowcheck.source import Tree
@@ -50,16 +51,6 @@ def _any_within(spans: list[tuple[int, int]], start: int, end: int) -> bool:
     return i < len(spans) and spans[i][1] <= end
 
 
-def _seed_writers(data: bytes, defs: list[_Def]) -> None:
-    """Marks the functions of a file that write a module variable which a seed of the file mentions."""
-    for m in _GLOBAL.finditer(data):
-        names = [re.escape(n.strip()) for n in m.group(1).split(b",") if n.strip()]
-        mention = re.compile(rb"\b(?:" + b"|".join(names) + rb")\b")
-        if any(d.seed and mention.search(data, d.start, d.end) for d in defs):
-            for d in defs:
-                d.seed = d.seed or d.start < m.start() < d.end
-
-
 class Effects:
     """The closure, for one set of seeds.
 
@@ -73,6 +64,7 @@ class Effects:
         self.defs: list[_Def] = []
         self._at: dict[tuple[str, int], int] = {}
         self._known: set[str] = set()
+        self._with_globals: dict[str, range] = {}
         self.files = 0
         self._build(re.compile(seeds), re.compile(beyond, re.M) if beyond else None)
 
@@ -111,11 +103,13 @@ class Effects:
         todo = [i for i, d in enumerate(self.defs) if d.seed]
         reached: set[int] = set()
         while todo:
-            i = todo.pop()
-            if i in reached:
-                continue
-            reached.add(i)
-            todo.extend(callers.get(i, ()))
+            while todo:
+                i = todo.pop()
+                if i in reached:
+                    continue
+                reached.add(i)
+                todo.extend(callers.get(i, ()))
+            todo = [i for i in self._writers(reached) if i not in reached]
         self._relevant = {(self.defs[i].path, self.defs[i].line) for i in reached}
         self.relevant_names = {self.defs[i].name for i in reached}
         self.relevant_classes = {
@@ -127,6 +121,16 @@ class Effects:
         self._dynamic = {(self.defs[i].path, self.defs[i].line) for i in dynamic}
         self.dynamic_names = {self.defs[i].name for i in dynamic if not self.defs[i].name.startswith("__")}
         self.all_names = set(by_name)
+
+    def _writers(self, reached: set[int]) -> Iterator[int]:
+        """The functions that write a module variable which a function of their file that matters mentions."""
+        for path, here in self._with_globals.items():
+            data = self._tree.read(path)
+            for m in _GLOBAL.finditer(data):
+                names = [re.escape(n.strip()) for n in m.group(1).split(b",") if n.strip()]
+                mention = re.compile(rb"\b(?:" + b"|".join(names) + rb")\b")
+                if any(i in reached and mention.search(data, self.defs[i].start, self.defs[i].end) for i in here):
+                    yield from (i for i in here if self.defs[i].start < m.start() < self.defs[i].end)
 
     def _file(
         self,
@@ -177,8 +181,8 @@ class Effects:
                 kind = "f" if before != b"." else "s" if data[at - 5 : at - 1] == b"self" else "o"
                 names.add((kind, hit.group()[:-1].decode()))
             calls.append((path, names))
-        if seeded:
-            _seed_writers(data, self.defs[first:])
+        if b"global" in data:
+            self._with_globals[path] = range(first, len(self.defs))
 
     def relevant(self, path: str, line: int) -> bool:
         """Whether a function may matter. One that the index does not hold (nested, generated) does."""

@@ -19,9 +19,13 @@ __all__ = ["Criterion", "SliceCache", "names_in", "slice_body", "sub_expressions
 MUTATORS = frozenset(
     {
         "append", "add", "update", "extend", "insert", "pop", "remove", "discard", "clear", "setdefault", "popleft",
-        "appendleft", "popitem", "sort", "reverse",
+        "appendleft", "popitem", "sort", "reverse", "__setitem__", "__delitem__",
     }
 )  # fmt: skip
+
+
+ITEM_SETTERS = frozenset({"setitem", "delitem", "__setitem__", "__delitem__"})
+"""Functions and unbound methods that change the container that is their first argument."""
 
 
 def target_names(target: ir.Expr) -> Iterator[str]:
@@ -246,6 +250,8 @@ class _Slicer:
                 self.need(v.func.value)
                 blank = tuple(ir.Arg(a.nid, ir.Opaque(a.nid, UNEVALUATED), a.keyword, a.star) for a in v.args)
                 return ir.ExprStmt(s.nid, ir.Call(v.nid, v.func, blank))
+        if not keep and isinstance(v, ir.Call) and v.args and _name_of(v.func) in ITEM_SETTERS:
+            keep = root_of(v.args[0].value) in self.needed or (self.c.keep_stores and self.outlives(v.args[0].value))
         if keep:
             self.need(s)
             return s
@@ -387,10 +393,14 @@ def _nothing(body: tuple[ir.Stmt, ...]) -> bool:
     return all(isinstance(s, ir.Opaque) and s.reason == LEFT_OUT for s in body)
 
 
+def _name_of(f: ir.Expr | None) -> str:
+    """The last name of a dotted one."""
+    return f.attr if isinstance(f, ir.Attribute) else f.id if isinstance(f, ir.Name) else ""
+
+
 def _suppresses(e: ir.Expr) -> bool:
     """Whether a with-item is made by ``suppress(…)``."""
-    f = e.func if isinstance(e, ir.Call) else None
-    return (f.attr if isinstance(f, ir.Attribute) else f.id if isinstance(f, ir.Name) else "") == "suppress"
+    return isinstance(e, ir.Call) and _name_of(e.func) == "suppress"
 
 
 def replace_case(k: ir.Case, body: tuple[ir.Stmt, ...]) -> ir.Case:

@@ -21,7 +21,7 @@ from tests.flow.edits import (
     top,
     verify_input,
 )
-from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, SCHEDULE_BATCH, SPEC_INFO, TP_WORKER
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, LOGITS, SCHEDULE_BATCH, SPEC_INFO, TP_WORKER
 
 __all__ = ["HARD"]
 
@@ -634,5 +634,74 @@ HARD: tuple[Case, ...] = (
             HELD["batch"].capture_hidden_mode = {MODE}.FULL
         """),
         rules="HS101",
+    ),
+    case(
+        "by-operator-setitem-of-vars",
+        imports("import operator"),
+        after(f'operator.setitem(vars(model_worker_batch), "capture_hidden_mode", {LAST})  # HS101'),
+    ),
+    case(
+        "by-operator-setitem",
+        imports("import operator"),
+        extend(f"""
+            options = {{"mode": {MODE}.FULL}}
+            operator.setitem(options, "mode", {LAST})  # HS101
+            model_worker_batch.capture_hidden_mode = options["mode"]
+        """),
+    ),
+    case(
+        "by-a-setitem-of-ones-own",
+        extend(f"""
+            options = {{"mode": {MODE}.FULL}}
+            dict.__setitem__(options, "mode", {LAST})
+            model_worker_batch.capture_hidden_mode = options["mode"]
+        """),
+        rules="HS101",
+        also="HS109",
+    ),
+    case(
+        "by-a-recursion-that-counts",
+        top(f"""
+            def lower(batch, turns):
+                if turns == 0:
+                    batch.capture_hidden_mode = {LAST}  # HS101
+                else:
+                    lower(batch, turns - 1)
+        """),
+        after("lower(model_worker_batch, 7)"),
+    ),
+    # the logits processor's own tests, turned around
+    case(
+        "a-processor-that-keeps-where-nothing-is-asked",
+        (
+            LOGITS,
+            "        if logits_metadata.capture_hidden_mode.need_capture():\n",
+            "        if not logits_metadata.capture_hidden_mode.need_capture():  # HS103\n",
+        ),
+        also="HS104",
+    ),
+    case(
+        "a-processor-that-keeps-all-rows-where-they-are-not-asked",
+        (
+            LOGITS,
+            "        if logits_metadata.capture_hidden_mode.need_capture():\n",
+            "        if logits_metadata.capture_hidden_mode.need_capture():  # HS103\n",
+        ),
+        (
+            LOGITS,
+            "if logits_metadata.capture_hidden_mode.is_full",
+            "if not logits_metadata.capture_hidden_mode.is_full",
+        ),
+        also="HS104",
+    ),
+    case(
+        "a-processor-that-keeps-nothing",
+        (
+            LOGITS,
+            "        if logits_metadata.capture_hidden_mode.need_capture():\n",
+            "        if logits_metadata.capture_hidden_mode.need_capture():  # HS103\n",
+        ),
+        (LOGITS, "hidden_states=kept)", "hidden_states=None)"),
+        also="HS104",
     ),
 )

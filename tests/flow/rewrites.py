@@ -257,6 +257,22 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
         """),
     ),
     case(
+        "an-item-of-the-attributes",
+        imports("import operator"),
+        extend('operator.setitem(vars(model_worker_batch), "capture_hidden_mode", CaptureHiddenMode.FULL)'),
+    ),
+    case(
+        "a-recursion-that-counts",
+        top("""
+            def mark(batch, turns):
+                if turns == 0:
+                    batch.capture_hidden_mode = CaptureHiddenMode.FULL
+                else:
+                    mark(batch, turns - 1)
+        """),
+        extend("mark(model_worker_batch, 7)"),
+    ),
+    case(
         "a-step-that-switches-a-shortcut-off",
         (EAGLE_WORKER, "        self.num_steps =", "        self.shortcut = True\n        self.num_steps ="),
         method("""
