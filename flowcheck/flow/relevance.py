@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import builtins
 import fnmatch
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import functions
@@ -18,7 +17,6 @@ from flowcheck.syntax import ir
 
 __all__ = ["Relevance", "effects_of"]
 
-_CLASS = re.compile(rb"^class[ \t]+(\w+)[^\n]*\n(?:[ \t][^\n]*\n|[ \t]*\n)*", re.M)
 BUILTINS = frozenset(dir(builtins))
 DYNAMIC = frozenset({"setattr", "exec", "eval", "delattr", "next"})
 SETTERS = frozenset({"__setattr__", "__delattr__", "send", "enter_context"})
@@ -30,26 +28,11 @@ def effects_of(tree: Tree, words: Vocabulary) -> Effects:
     mode, phase = words.mode.attribute, words.phase.attribute
     seeds = [
         rf"\b{mode}\b",
-        *(rf"\b{name}\b" for name in _mode_classes(tree, words.mode.members)),
         rf"\b{phase}\s*=[^=]",
         rf"\.(?:{phase}|{words.phase.speculative_input})\s*(?::[^=\n]+)?=[^=]",
         *words.relevance.seeds,
     ]
     return Effects(tree, "|".join(seeds).encode(), words.relevance.beyond.encode(), words.relevance.common_methods)
-
-
-def _mode_classes(tree: Tree, members: Sequence[str]) -> list[str]:
-    """The names of the classes that bind every member of the mode: who spells one of them may choose a mode."""
-    found: dict[str, None] = {}
-    wanted = [re.compile(rb"^[ \t]+" + m.encode() + rb"[ \t]*(?::[^=\n]*)?=[^=]", re.M) for m in members]
-    for path in tree.core_paths():
-        data = tree.read(path)
-        if not all(m.encode() in data for m in members):
-            continue
-        for match in _CLASS.finditer(data):
-            if all(w.search(match.group()) for w in wanted):
-                found[match.group(1).decode()] = None
-    return list(found)
 
 
 def _is_view(e: ir.Expr) -> bool:
