@@ -17,7 +17,9 @@ from flowcheck.interp.frames import Dead, Frame, LazyCut
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.local_slices import local_stores, local_value, slice_value
 from flowcheck.interp.values import (
+    FALSE,
     NONE,
+    TRUE,
     UNBOUND,
     ClassV,
     FuncV,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 WORTH_OF_A_GUARD = 2_000
 """Steps spent on the tests around the store of a literal; beyond, it may be stored or not."""
+ALWAYS_BOOLEAN = frozenset({"is", "is not", "in", "not in"})
 
 __all__ = ["Write", "attribute", "constructor_arguments", "local_stores", "local_value", "slice_value", "writes"]
 
@@ -360,12 +363,20 @@ def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: 
 
 
 def _constants(group: list[Write]) -> Value | None:
-    """What the writes store, or nothing, when all of them store literals: it holds whatever the tests around them say."""
+    """What the writes store, or nothing, when all store literals or the outcome of a test: it holds whatever the tests
+    around them say."""
     values: list[Value] = [UNBOUND]
     for w in group:
-        if w.index is not None or not isinstance(w.value, ir.Const):
+        if w.index is not None:
             return None
-        values.append(NONE if w.value.value is None else Known(w.value.value))
+        if isinstance(w.value, ir.Const):
+            values.append(NONE if w.value.value is None else Known(w.value.value))
+        elif (isinstance(w.value, ir.UnaryOp) and w.value.op == "not") or (
+            isinstance(w.value, ir.Compare) and all(op in ALWAYS_BOOLEAN for op in w.value.ops)
+        ):
+            values += [TRUE, FALSE]
+        else:
+            return None
     return union_of(values)
 
 
