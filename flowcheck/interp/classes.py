@@ -394,7 +394,7 @@ def _eager(
     finally:
         it.eager_depth -= 1
         if limit is not None:  # what construction has cost is not charged to the attribute that asked for it
-            limit = max(limit, it.steps + it.config.skeleton_budget // 4)
+            limit = max(limit, it.steps + it.config.skeleton_budget)
         it.lazy_limit = limit
     return ref
 

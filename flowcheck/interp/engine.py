@@ -81,7 +81,7 @@ class Config:
     max_depth: int = 60
     call_budget: int = 2_000
     skeleton_depth: int = 12
-    skeleton_budget: int = 200_000
+    skeleton_budget: int = 100_000
     nested_budget: int = 6_000
     quiet_budget: int = 600
     worth_keeping: int = 200
