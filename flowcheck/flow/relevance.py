@@ -11,7 +11,7 @@ from flowcheck.interp import functions
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.values import FuncV
 from flowcheck.program.effects import Effects
-from flowcheck.program.slicing import Criterion, slice_body, sub_expressions
+from flowcheck.program.slicing import Criterion, slice_body, sub_expressions, with_raises
 from flowcheck.source import Tree
 from flowcheck.syntax import ir
 
@@ -85,9 +85,10 @@ class Relevance:
                 wants_value=not effect_only,
                 keep_stores=not constructing,
                 mentions=self._mentions_tracked,
+                swallows=self.effects.swallowing.__contains__,
                 outer=lambda name: name in params or name not in local,
             )
-            result = slice_body(whole, criterion, params, it.program.slice_cache)
+            result = with_raises(whole, slice_body(whole, criterion, params, it.program.slice_cache))
         self._slices[key] = (node, result)
         return result
 

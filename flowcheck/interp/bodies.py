@@ -53,15 +53,23 @@ def reraises(body: tuple[ir.Stmt, ...]) -> bool:
     return bool(body) and isinstance(body[-1], ir.Raise) and not escapes(body)
 
 
-def returns_something(body: tuple[ir.Stmt, ...]) -> bool:
-    """Whether a function may return what is not None or False."""
+def answers(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether an ``__exit__`` decides itself whether it swallows: it may return what is not None or False.
+
+    One that only hands on what another manager's exit says is taken to swallow nothing.
+    """
     for s in body:
         if isinstance(s, ir.Return) and s.value is not None:
-            if not (isinstance(s.value, ir.Const) and s.value.value in (None, False)):
+            v = s.value.value if isinstance(s.value, ir.Await) else s.value
+            hands_on = isinstance(v, ir.Call) and isinstance(v.func, ir.Attribute) and v.func.attr in EXITS
+            if not hands_on and not (isinstance(v, ir.Const) and v.value in (None, False)):
                 return True
-        elif any(returns_something(block) for block in blocks(s)):
+        elif any(answers(block) for block in blocks(s)):
             return True
     return False
+
+
+EXITS = frozenset({"__exit__", "__aexit__"})
 
 
 _LOCALS: dict[int, tuple[object, frozenset[str]]] = {}

@@ -275,7 +275,7 @@ def call_function(
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
     if not matters and node is not None and node is it.effect_statement:
         it.count("skipped calls")
-        skipped(it, f, args, keywords, st)
+        skipped(it, f, st, node, fr)
         return Unknown(f"{f.qualname} is left out")
     depth = 0
     for frame in fr.chain():
@@ -385,7 +385,7 @@ def _bounded(
     """A call whose value is used, but which cannot touch what is tracked: entered within a budget, else unknown."""
 
     if id(f.node) in it.opaque:
-        return skipped(it, f, args, keywords, st)
+        return skipped(it, f, st, node, fr)
     snapshot = st.fork()
     handlers = (len(it.handlers), len(it.handlers[-1]))
     depth, in_try, loops = it.depth, it.in_try, it.loop_sites
@@ -405,7 +405,7 @@ def _bounded(
         it.depth, it.in_try, it.loop_sites = depth, in_try, loops
         it.opaque.add(id(f.node))
         it.count("opaque functions")
-        return skipped(it, f, args, keywords, st)
+        return skipped(it, f, st, node, fr)
     finally:
         del it.budgets[level:]
 
@@ -420,9 +420,10 @@ def _carries_tracked(it: Interpreter, v: Value, st: State) -> bool:
     return False
 
 
-def skipped(it: Interpreter, f: FuncV, args: list[Value], keywords: dict[str, Value], st: State) -> Value:
+def skipped(it: Interpreter, f: FuncV, st: State, node: ir.Node | None, fr: Frame) -> Value:
     """A call that is not entered. It stores no tracked attribute; what else it may change is forgotten."""
     it.count("opaque calls")
+    it.may_raise(st, node, fr)
     return Unknown(f"{f.qualname}(…)")
 
 

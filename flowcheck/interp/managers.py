@@ -115,7 +115,7 @@ def needs_leaving(it: Interpreter, manager: Value, st: State) -> bool:
 
 def may_swallow(it: Interpreter, manager: Value, st: State) -> bool:
     """Whether the run may go on after an exception inside the manager, as far as the text of its exit says."""
-    from flowcheck.interp.bodies import body_of, returns_something
+    from flowcheck.interp.bodies import answers, body_of
 
     if _tag(manager, st) is not None:
         return _tag(manager, st) != "closing"
@@ -124,7 +124,7 @@ def may_swallow(it: Interpreter, manager: Value, st: State) -> bool:
         return False
     assert isinstance(method, BoundV)
     f = method.func
-    return not isinstance(f, FuncV) or bool(f.around) or returns_something(body_of(it, f))
+    return not isinstance(f, FuncV) or bool(f.around) or answers(body_of(it, f))
 
 
 def leave(
@@ -168,8 +168,8 @@ def leave(
         kind = BuiltinV(raised.name)
     answer = calls.call(it, method, [kind, error, Unknown("traceback", truth=True)], {}, st, node, fr)
     t = operators.truth(it, answer, st, fr)
-    if t is None and isinstance(answer, Unknown) and answer.key is None:
-        return False  # taken not to swallow what it is told of
+    if t is None and not may_swallow(it, manager, st):
+        return False
     return t
 
 

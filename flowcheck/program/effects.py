@@ -24,6 +24,7 @@ _CALL = re.compile(rb"[A-Za-z_]\w*\(")
 _DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
 _DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(")
 _GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)
+_ANSWERS = re.compile(rb"\breturn[ \t]+(?!(?:None|False)\b)[^\s#]")
 _ON_ITS_OWN = frozenset({"__init__", "__post_init__", "__new__", "__enter__", "__exit__"})
 """Methods that run when a class is called or an instance is entered, without a call that names them."""
 
@@ -65,6 +66,8 @@ class Effects:
         self._at: dict[tuple[str, int], int] = {}
         self._known: set[str] = set()
         self._with_globals: dict[str, range] = {}
+        self.swallowing: set[str] = {"suppress"}
+        """Names of classes and functions that may make context managers which go on after an exception."""
         self.files = 0
         self._build(re.compile(seeds), re.compile(beyond, re.M) if beyond else None)
 
@@ -169,6 +172,11 @@ class Effects:
             d = _Def(name, path, line, indent, False, start, end, holders[-1][1] if holders else "")
             d.dynamic = _any_within(dynamic, m.end(), end)
             d.seed = _any_within(seeded, m.end(), end)
+            if name in ("__exit__", "__aexit__"):
+                if _ANSWERS.search(data, m.end(), end):
+                    self.swallowing.add(d.holder)
+            elif all(data.find(word, m.end(), end) >= 0 for word in (b"yield", b"except")):
+                self.swallowing.add(name)
             i = len(self.defs)
             self.defs.append(d)
             self._at[(path, line)] = i

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from flowcheck.syntax import ir
 
-__all__ = ["Criterion", "SliceCache", "names_in", "slice_body", "sub_expressions"]
+__all__ = ["Criterion", "SliceCache", "names_in", "slice_body", "sub_expressions", "with_raises"]
 
 MUTATORS = frozenset(
     {
@@ -108,7 +108,8 @@ class Criterion:
     ``statement``: a statement that must stay for its own sake. ``call``: a call that must stay. ``wants_value``: the
     returned value is used. ``stores``: what to do with a store to an attribute of something that is not a needed local:
     "drop" it, or "keep" it with a value that is not evaluated unless it is cheap. ``managers``: keep every with-item.
-    ``outer``: whether a name is bound outside the function: a container that it holds outlives the call.
+    ``outer``: whether a name is bound outside the function: a container that it holds outlives the call. ``swallows``:
+    whether what is called by a name makes a context manager that may go on after an exception.
     """
 
     statement: Callable[[ir.Stmt], bool]
@@ -117,6 +118,7 @@ class Criterion:
     keep_stores: bool
     mentions: Callable[[ir.Node], bool] = lambda node: False
     outer: Callable[[str], bool] = lambda name: False
+    swallows: Callable[[str], bool] = lambda name: name == "suppress"
 
 
 class _Slicer:
@@ -345,15 +347,19 @@ class _Slicer:
             self.need(s.target)
         return replace(s, body=body or (ir.Pass(s.nid),), orelse=orelse)
 
+    def suppresses(self, e: ir.Expr) -> bool:
+        """Whether a with-item is made by what may swallow an exception."""
+        return isinstance(e, ir.Call) and self.c.swallows(_name_of(e.func))
+
     def with_(self, s: ir.With, after: bool, in_loop: bool) -> ir.Stmt | None:
         items: list[ir.WithItem] = []
         for item in s.items:
             names = list(target_names(item.target)) if item.target is not None else []
-            wanted = self.holds_call(item.value) or self.binds_needed(item.value) or _suppresses(item.value)
+            wanted = self.holds_call(item.value) or self.binds_needed(item.value) or self.suppresses(item.value)
             if wanted or any(n in self.needed for n in names):
                 items.append(item)
                 self.any_kept = self.any_kept or self.holds_call(item.value)
-        body = self.block(s.body, after, in_loop, guarded=any(_suppresses(item.value) for item in s.items))
+        body = self.block(s.body, after, in_loop, guarded=any(self.suppresses(item.value) for item in s.items))
         if _nothing(body) and not any(self.holds_call(item.value) for item in items):
             body = ()
         if not items:
@@ -398,11 +404,6 @@ def _name_of(f: ir.Expr | None) -> str:
     return f.attr if isinstance(f, ir.Attribute) else f.id if isinstance(f, ir.Name) else ""
 
 
-def _suppresses(e: ir.Expr) -> bool:
-    """Whether a with-item is made by ``suppress(…)``."""
-    return isinstance(e, ir.Call) and _name_of(e.func) == "suppress"
-
-
 def replace_case(k: ir.Case, body: tuple[ir.Stmt, ...]) -> ir.Case:
     return ir.Case(k.nid, k.pattern, k.guard, body)
 
@@ -437,3 +438,46 @@ def slice_body(
     if slicer.grew:
         return body
     return result
+
+
+def with_raises(body: tuple[ir.Stmt, ...], kept: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+    """A slice with a mark wherever ``body`` holds statements that are left out of it and may raise.
+
+    Whoever calls the function may catch what they raise: some of what is kept has not happened then.
+    """
+    found = {s.nid: s for s in kept}
+    if not any(s.nid in found for s in body):
+        return kept
+    out: list[ir.Stmt] = []
+    for s in body:
+        same = found.get(s.nid)
+        if same is not None and not (isinstance(same, ir.Opaque) and same.reason == LEFT_OUT):
+            out.append(_with_raises_inside(s, same))
+        elif _may_raise(s) and not (out and isinstance(out[-1], ir.Opaque)):
+            out.append(ir.Opaque(s.nid, LEFT_OUT))
+    return tuple(out)
+
+
+def _with_raises_inside(s: ir.Stmt, kept: ir.Stmt) -> ir.Stmt:
+    if s is kept:
+        return kept
+    if isinstance(s, ir.With) and isinstance(kept, (ir.With, ir.If)):
+        return replace(kept, body=with_raises(s.body, kept.body))
+    if isinstance(s, (ir.If, ir.For, ir.While)) and isinstance(kept, (ir.If, ir.For, ir.While)):
+        return replace(kept, body=with_raises(s.body, kept.body), orelse=with_raises(s.orelse, kept.orelse))
+    if isinstance(s, ir.Match) and isinstance(kept, ir.Match):
+        pairs = zip(s.cases, kept.cases, strict=True)
+        return replace(kept, cases=tuple(replace_case(k, with_raises(whole.body, k.body)) for whole, k in pairs))
+    if isinstance(s, ir.Try) and isinstance(kept, ir.Try):
+        handlers = tuple(
+            ir.Handler(k.nid, k.type, k.name, with_raises(whole.body, k.body))
+            for whole, k in zip(s.handlers, kept.handlers, strict=True)
+        )
+        return replace(
+            kept,
+            body=with_raises(s.body, kept.body),
+            handlers=handlers,
+            orelse=with_raises(s.orelse, kept.orelse),
+            final=with_raises(s.final, kept.final),
+        )
+    return kept

@@ -356,6 +356,74 @@ HARD: tuple[Case, ...] = (
      """),
     ),
     case(
+        "by-an-error-that-passes-a-finally-and-is-swallowed-further-out",
+        method(f"""
+        def guarded(self, batch):
+            batch.capture_hidden_mode = {LAST}  # HS101
+            try:
+                batch.input_ids[10 ** 9].item()
+                batch.capture_hidden_mode = CaptureHiddenMode.FULL
+            finally:
+                self.attempts = 1
+     """),
+        extend("""
+        try:
+            self.guarded(model_worker_batch)
+        except Exception:
+            pass
+     """),
+    ),
+    case(
+        "by-an-error-that-is-raised-again-and-swallowed-further-out",
+        method(f"""
+        def guarded(self, batch):
+            batch.capture_hidden_mode = {LAST}  # HS101
+            try:
+                batch.input_ids[10 ** 9].item()
+            except IndexError as error:
+                self.attempts = 1
+                raise RuntimeError("no such token") from error
+            batch.capture_hidden_mode = CaptureHiddenMode.FULL
+     """),
+        extend("""
+        try:
+            self.guarded(model_worker_batch)
+        except RuntimeError:
+            pass
+     """),
+    ),
+    case(
+        "by-an-exit-that-swallows",
+        top("""
+        class Forgiving:
+            def __enter__(self):
+                return self
+
+            def __exit__(self, kind, error, trace):
+                return kind is not None and issubclass(kind, LookupError)
+     """),
+        extend(f"""
+        model_worker_batch.capture_hidden_mode = {LAST}  # HS101
+        with Forgiving():
+            batch.input_ids[10 ** 9].item()
+            model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+     """),
+    ),
+    case(
+        "by-a-finally-that-drops-the-error",
+        method(f"""
+        def guarded(self, batch):
+            batch.capture_hidden_mode = {LAST}  # HS101
+            for _ in range(1):
+                try:
+                    batch.input_ids[10 ** 9].item()
+                    batch.capture_hidden_mode = CaptureHiddenMode.FULL
+                finally:
+                    break
+     """),
+        extend("self.guarded(model_worker_batch)"),
+    ),
+    case(
         "by-a-loop-that-breaks",
         extend(f"""
         model_worker_batch.capture_hidden_mode = {LAST}  # HS101
