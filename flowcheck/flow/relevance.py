@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import fnmatch
+import re
 from collections.abc import Iterable
 
 from flowcheck.flow.vocabulary import Vocabulary
@@ -18,6 +19,7 @@ from flowcheck.syntax import ir
 __all__ = ["Relevance", "effects_of"]
 
 BUILTINS = frozenset(dir(builtins))
+FILLING = "append|appendleft|add|insert|extend|update|put|setdefault"
 DYNAMIC = frozenset({"setattr", "exec", "eval", "delattr", "next"})
 SETTERS = frozenset({"__setattr__", "__delattr__", "send", "enter_context"})
 KEPT_WHOLE = frozenset({"__init__", "__post_init__", "__new__", "__setattr__", "__getattr__", "__exit__", "__enter__"})
@@ -32,7 +34,27 @@ def effects_of(tree: Tree, words: Vocabulary) -> Effects:
         rf"\.(?:{phase}|{words.phase.speculative_input})\s*(?::[^=\n]+)?=[^=]",
         *words.relevance.seeds,
     ]
+    holders = _holders(tree, words) - {words.phase.speculative_input}
+    if holders:
+        names = "|".join(map(re.escape, sorted(holders)))
+        seeds.append(rf"\.(?:{names})(?:\[[^\]\n]*\])?\s*(?::[^=\n]+)?=[^=]|\.(?:{names})\.(?:{FILLING})\(")
     return Effects(tree, "|".join(seeds).encode(), words.relevance.beyond.encode(), words.relevance.common_methods)
+
+
+def _holders(tree: Tree, words: Vocabulary) -> set[str]:
+    """The attributes through which a mode is read or set, or a batch is given to a forward: who stores into one decides
+    which batch that is, without a word of its mode."""
+    word = words.mode.attribute.encode()
+    direct = re.compile(rb"\.(\w+)(?:\[[^\]\n]*\])?\." + word + rb"\b")
+    forwards = [seed for seed in words.relevance.seeds if not any(m in seed for m in words.graph.replay_methods)]
+    given = re.compile(rb"(?:" + "|".join(forwards).encode() + rb")\s*self\.(\w+)\s*[,)]")
+    found: set[str] = set()
+    for path in tree.core_paths():
+        data = tree.read(path)
+        if word in data:
+            found.update(m.decode() for m in direct.findall(data))
+        found.update(m.decode() for m in given.findall(data))
+    return found
 
 
 def _is_view(e: ir.Expr) -> bool:

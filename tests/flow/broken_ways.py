@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.flow.edits import (
     ASKED,
+    EXTEND,
     EXTEND_FORWARD,
     HIGHEST,
     LAST,
@@ -112,6 +113,36 @@ HARD: tuple[Case, ...] = (
     ),
     case(
         "by-a-holder", after(f"self.current = model_worker_batch\nself.current.capture_hidden_mode = {LAST}  # HS101")
+    ),
+    case(
+        "by-a-helper-that-swaps-what-is-held",
+        method("def swap(self, batch):\n    self.held = batch"),
+        extend(f"""
+        model_worker_batch.capture_hidden_mode = {LAST}  # HS101
+        self.held = model_worker_batch
+        self.swap(batch)
+        self.held.capture_hidden_mode = CaptureHiddenMode.FULL
+     """),
+    ),
+    case(
+        "by-a-helper-that-swaps-what-is-forwarded",
+        imports("import copy"),
+        method("def keep(self, batch):\n    self.kept = batch"),
+        (
+            EAGLE_WORKER,
+            EXTEND,
+            lines(
+                f"""
+        lower = copy.copy(model_worker_batch)
+        lower.capture_hidden_mode = {LAST}  # HS101
+        model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+        self.kept = model_worker_batch
+        self.keep(lower)
+     """,
+                8,
+            ),
+        ),
+        (EAGLE_WORKER, EXTEND_FORWARD, EXTEND_FORWARD.replace("(model_worker_batch)", "(self.kept)")),
     ),
     case(
         "by-a-loop-over-batches",
