@@ -20,7 +20,7 @@ from flowcheck.source import Tree
 __all__ = ["Effects"]
 
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", re.M)
-_CALL = re.compile(rb"[A-Za-z_]\w*\(")
+_CALL = re.compile(rb"\b[A-Za-z_]\w*\(")
 _DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
 _DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(")
 _GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)

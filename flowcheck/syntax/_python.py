@@ -8,7 +8,9 @@ are answered on stdout with a line each, after one that says that the process is
 from __future__ import annotations
 
 import sys
+from io import BytesIO
 from symtable import symtable
+from tokenize import detect_encoding
 from typing import BinaryIO
 
 __all__ = ["READY", "fault_of", "main"]
@@ -25,6 +27,20 @@ def fault_of(data: bytes) -> tuple[int, str, bool] | None:
         return error.lineno or 1, str(error.msg), isinstance(error, TabError) or _parses(data)
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         return 1, str(error), False
+    return _undecodable(data)
+
+
+def _undecodable(data: bytes) -> tuple[int, str, bool] | None:
+    """What cannot be decoded: the parser does not look at what a comment in the last line is made of."""
+    try:
+        encoding, _ = detect_encoding(BytesIO(data).readline)
+    except SyntaxError:
+        encoding = "utf-8"
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return line, f"not valid {error.encoding}: {error.reason}", True
     return None
 
 

@@ -19,8 +19,15 @@ FILES: dict[str, bytes | str] = {
     "f.py": b"# coding: latin-1\r\nx = '\xe9'\r\n",
     "g.py": "x = 'a\n",
     "h.py": "x = '\\d'\n",
+    "i.py": b"x = 1\n# \xff\n",
 }
-BAD = ["b.py:2: '(' was never closed", "d.py:1: ", "e.py:3: name 'x' is assigned to before global ", "g.py:1: "]
+BAD = [
+    "b.py:2: '(' was never closed",
+    "d.py:1: ",
+    "e.py:3: name 'x' is assigned to before global ",
+    "g.py:1: ",
+    "i.py:2: ",
+]
 
 
 def said(files: dict[str, bytes | str] = FILES, cache: SyntaxCache | None = None) -> list[str]:
