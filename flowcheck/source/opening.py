@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flowcheck.source.archive import TarStore, ZipStore, is_archive_name
 from flowcheck.source.editable import editable_targets
-from flowcheck.source.errors import SourceError
+from flowcheck.source.errors import SourceError, UnreadableError
 from flowcheck.source.gitstore import GitStore, split_revision
 from flowcheck.source.roots import Root, find_roots, root_at
 from flowcheck.source.store import FolderStore, Store
@@ -106,10 +106,26 @@ class _Wanted:
         if not roots:
             raise SourceError(
                 f"{self.label} holds no SGLang package (no class with the hidden-state capture modes or forward modes)"
+                + _left_unread(store)
             )
         if len(roots) > 1:
             raise _several(self.label, [root.folder or "." for root in roots])
         return roots[0]
+
+
+def _left_unread(store: Store) -> str:
+    """What to add where nothing was found: the class may be in a file that was not read."""
+    unread: list[tuple[str, str]] = []
+    for path in sorted(store.files):
+        try:
+            store.read(path)
+        except UnreadableError as error:
+            unread.append((path, str(error)))
+    if not unread:
+        return ""
+    path, reason = unread[0]
+    others = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
+    return f"; not read: {path} ({reason}){others}"
 
 
 def _several(label: str, folders: list[str]) -> SourceError:

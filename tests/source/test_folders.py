@@ -248,6 +248,13 @@ def test_a_folder_that_is_not_sglang(tmp_path: Path) -> None:
         open_source(str(tmp_path))
 
 
+def test_what_was_not_read_is_named_where_nothing_is_found(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("x = 1\n")
+    (tmp_path / "modes.py").write_bytes(b"# " + b"x" * (9 * 1024**2))
+    with pytest.raises(SourceError, match=r"not read: modes\.py \(left out: larger than 8 MB"):
+        open_source(str(tmp_path))
+
+
 @pytest.mark.parametrize("spec", ["", "  ", "a\0b", "x" * 5000, "~nobody-of-this-name/x", "@", "@HEAD", "=="])
 def test_odd_spellings_are_errors_and_no_tracebacks(spec: str) -> None:
     with pytest.raises(SourceError):
