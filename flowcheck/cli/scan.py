@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from flowcheck.cli.errors import Exit, InputError
-from flowcheck.cli.output import Color, check_writable, print_lines, progress, warn, write_file
+from flowcheck.cli.output import Color, check_writable, print_lines, progress, warn, write, write_file
 from flowcheck.cli.rules import RulesDir, read_rules
 from flowcheck.cli.settings import parse_settings
 
@@ -108,7 +108,7 @@ def scan(
     with progress(enabled=not quiet) as say:
         report = run(request, rules, selected, say)
     _write(report, format_, target, color, quiet=quiet, verbose=verbose)
-    warn(report.source.warnings)
+    warn(report.source.warnings, everything=verbose)
     if _fails(report, fail_on):
         raise typer.Exit(Exit.FINDINGS)
 
@@ -119,7 +119,7 @@ def _write(report: Report, format_: Format, target: Path | None, color: Color, *
 
         text = to_json(report)
         if target is None:
-            typer.echo(text, nl=False)
+            write(text)
         else:
             write_file(target, text)
         return

@@ -182,7 +182,8 @@ def test_files_left_out_are_named_on_stderr_the_first_five_in_full(scan: Flowche
     lines = result.stderr.splitlines()
     assert lines[0] == "flowcheck: warning: a/0.py: is not UTF-8"
     assert len(lines) == 6
-    assert lines[5] == "flowcheck: warning: and 3 more (--format json lists them all)"
+    assert lines[5] == "flowcheck: warning: and 3 more (--verbose lists them all)"
+    assert len(scan("warned", "--verbose").stderr.splitlines()) == 8
     assert len(json.loads(scan("warned", "--format", "json").stdout)["source"]["warnings"]) == 8
 
 
