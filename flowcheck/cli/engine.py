@@ -69,6 +69,7 @@ def pick(rules: RuleBook, select: Sequence[str], ignore: Sequence[str]) -> Selec
 def run(request: Request, rules: RuleBook, selected: Selection, progress: Progress | None) -> Report:
     """Scan a tree and report."""
     from flowcheck.checks.run import run_checks
+    from flowcheck.flow.roles import UnknownAlgorithm
     from flowcheck.report.build import SourceInfo, Timing, build_report
     from flowcheck.source import SourceError
 
@@ -98,7 +99,7 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
                 timing=Timing(time.perf_counter() - wall, _cpu_seconds() - cpu, cached=request.cache),
                 read_text=lambda path: _text(tree, path),
             )
-    except SourceError as error:
+    except (SourceError, UnknownAlgorithm) as error:
         raise InputError(str(error)) from None
 
 

@@ -171,6 +171,10 @@ def test_version() -> None:
         (["frobnicate"], "no such command 'frobnicate'"),
         (["scan"], "missing argument 'SOURCE'"),
         (["scan", "/no/such/tree"], "no such file or folder: /no/such/tree"),
+        (
+            ["scan", "fixtures/mode-healthy", "--no-cache", "--algorithm", "NONSENSE"],
+            "this tree knows no algorithm NONSENSE (it knows NONE, EAGLE, EAGLE3",
+        ),
         (["explain", "HS999"], "no rule is called 'HS999'"),
         (["rules", "--rules", "/no/such/folder"], "no such folder of rules"),
     ],
