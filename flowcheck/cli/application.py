@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, Any
 
@@ -20,13 +21,16 @@ class Commands(TyperGroup):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and leave the process with its exit code."""
+        _open_closed_streams()
         _tolerate_narrow_encodings()
         try:
             code = super().main(*args, **{**extra, "standalone_mode": False})
             sys.stdout.flush()
         except BaseException as error:
-            if isinstance(error, SystemExit):
-                raise
+            if isinstance(error, SystemExit):  # typer and rich leave with 1 where the reader of a help text went away
+                if not isinstance(error.__context__, BrokenPipeError):
+                    raise
+                error = error.__context__
             code = exit_code_of(error)
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -79,6 +83,18 @@ def _tolerate_narrow_encodings() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+
+
+def _open_closed_streams() -> None:
+    """A stream that was closed before we began (``>&-``) gets its place back, so that no file we open takes it.
+
+    What is said on stderr goes nowhere; a report on stdout fails as every other write that cannot be done.
+    """
+    for name, flags in (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            place = os.open(os.devnull, flags)
+            os.set_inheritable(place, True)
+            setattr(sys, name, os.fdopen(place, "r" if name == "stdin" else "w", encoding="utf-8"))
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from flowcheck.report.model import Report
     from flowcheck.source import Tree
 
-__all__ = ["Request", "pick", "run"]
+__all__ = ["Request", "check", "pick", "run"]
 
 Progress = Callable[[str], None]
 
@@ -41,11 +41,25 @@ class Request:
     offline: bool = False
 
 
+def check(request: Request) -> None:
+    """Refuse what can be seen to be wrong before a tree is opened."""
+    from flowcheck.data import rules_dir
+    from flowcheck.flow.vocabulary import load_vocabulary
+
+    if not request.algorithm.strip():
+        raise InputError("--algorithm is empty: name one, as in --algorithm EAGLE3")
+    words = load_vocabulary(rules_dir() / "vocabulary.toml")
+    if words.entry.algorithm_argument in request.settings:
+        raise InputError(f"--set {words.entry.algorithm_argument}: use --algorithm NAME for it")
+
+
 def pick(rules: RuleBook, select: Sequence[str], ignore: Sequence[str]) -> Selection:
     """The rules that --select and --ignore leave."""
     from flowcheck.checks.rules import RuleError
     from flowcheck.checks.run import selection
 
+    if select and not any(option.replace(",", " ").strip() for option in select):
+        raise InputError("--select names no rule; flowcheck rules lists them")
     try:
         return selection(rules, select, ignore)
     except RuleError as error:
@@ -55,6 +69,7 @@ def pick(rules: RuleBook, select: Sequence[str], ignore: Sequence[str]) -> Selec
 def run(request: Request, rules: RuleBook, selected: Selection, progress: Progress | None) -> Report:
     """Scan a tree and report."""
     from flowcheck.checks.run import run_checks
+    from flowcheck.flow.roles import UnknownAlgorithm
     from flowcheck.report.build import SourceInfo, Timing, build_report
     from flowcheck.source import SourceError
 
@@ -84,7 +99,7 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
                 timing=Timing(time.perf_counter() - wall, _cpu_seconds() - cpu, cached=request.cache),
                 read_text=lambda path: _text(tree, path),
             )
-    except SourceError as error:
+    except (SourceError, UnknownAlgorithm) as error:
         raise InputError(str(error)) from None
 
 

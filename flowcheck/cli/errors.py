@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 from enum import IntEnum
+from typing import TextIO
 
-__all__ = ["Exit", "InputError", "exit_code_of"]
+__all__ = ["Exit", "InputError", "exit_code_of", "say", "unwritable"]
+
+
+UNWRITABLE = (errno.EBADF, errno.EIO, errno.ENOSPC)
+"""Errors of a stream that takes nothing."""
 
 
 class Exit(IntEnum):
@@ -27,31 +34,63 @@ class InputError(Exception):
 def exit_code_of(error: BaseException) -> int:
     """Says what went wrong and gives the exit code for it."""
     if isinstance(error, BrokenPipeError):
-        _mute_stdout()
+        _mute(sys.stdout)
         return Exit.BROKEN_PIPE
+    if isinstance(error, OSError):
+        error = _surroundings(error) or error
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
-        _say("interrupted")
+        say("interrupted")
         return Exit.INTERRUPTED
     if isinstance(error, InputError):
-        _say(f"error: {error}")
+        say(f"error: {error}")
+        _settle(sys.stdout)
         return Exit.USAGE
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # whatever typer raises for a command line that it cannot read
         said = str(format_message()).replace("Value error, ", "").rstrip(".")
         command = getattr(getattr(error, "ctx", None), "command_path", None) or "flowcheck"
-        _say(f"error: {said[:1].lower()}{said[1:]} (see {command} --help)")
+        say(f"error: {said[:1].lower()}{said[1:]} (see {command} --help)")
         return Exit.USAGE
     if os.environ.get("FLOWCHECK_DEBUG"):
         raise error
-    _say(f"bug: {type(error).__name__}: {error} (FLOWCHECK_DEBUG=1 shows the traceback; please report it)")
+    say(f"bug: {type(error).__name__}: {error} (FLOWCHECK_DEBUG=1 shows the traceback; please report it)")
     return Exit.BUG
 
 
-def _say(text: str) -> None:
-    print(f"flowcheck: {' '.join(text.split())}", file=sys.stderr)  # noqa: T201
+def say(text: str) -> None:
+    """One line on stderr. Where stderr takes nothing, the exit code alone has to do."""
+    with contextlib.suppress(OSError):
+        print(f"flowcheck: {' '.join(text.split())}", file=sys.stderr)  # noqa: T201
+    _settle(sys.stderr)
 
 
-def _mute_stdout() -> None:
-    """Whoever read us is gone: let the interpreter's last flush go nowhere instead of failing."""
+def unwritable(error: OSError) -> InputError:
+    """What to say where stdout does not take the report."""
+    reason = "it is closed" if error.errno == errno.EBADF else error.strerror or str(error)
+    return InputError(f"cannot write to stdout: {reason}")
+
+
+def _surroundings(error: OSError) -> InputError | None:
+    """What is wrong around this process, where that and no bug is why the system said no."""
+    if isinstance(error, FileNotFoundError):
+        try:
+            os.getcwd()  # noqa: PTH109
+        except FileNotFoundError:
+            return InputError("the working directory does not exist any more")
+    if error.filename is None and error.errno in UNWRITABLE:  # typer prints help itself
+        return unwritable(error)
+    return None
+
+
+def _settle(stream: TextIO) -> None:
+    """Flush a stream; one that takes nothing is muted."""
+    try:
+        stream.flush()
+    except OSError:
+        _mute(stream)
+
+
+def _mute(stream: TextIO) -> None:
+    """Nobody takes what we say there: let the interpreter's last flush go nowhere instead of failing."""
     devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
+    os.dup2(devnull, stream.fileno())

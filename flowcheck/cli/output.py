@@ -12,12 +12,12 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowcheck.cli.errors import InputError
+from flowcheck.cli.errors import InputError, say, unwritable
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["Color", "check_writable", "print_lines", "progress", "warn", "write_file"]
+__all__ = ["Color", "check_writable", "print_lines", "progress", "warn", "write", "write_file"]
 
 PIPED_WIDTH = 80
 WIDEST = 140
@@ -32,19 +32,38 @@ class Color(str, Enum):
     NEVER = "never"
 
 
+def write(text: str) -> None:
+    """Write to stdout, to the last byte."""
+    with _unwritable_is_said():
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _unwritable_is_said() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise unwritable(error) from None
+
+
 def print_lines(layout: Callable[[int], Sequence[Text]], color: Color) -> None:
     """Print lines that ``layout`` lays out for a width: the terminal's own, or 80 columns."""
     width = _width()
     if not _colored(color):
-        sys.stdout.write("".join(f"{line.plain}\n" for line in layout(width)))
+        write("".join(f"{line.plain}\n" for line in layout(width)))
         return
     from rich.console import Console
 
     console = Console(
         file=sys.stdout, width=width, force_terminal=True, color_system="standard", no_color=False, highlight=False
     )
-    for line in layout(width):
-        console.print(line, soft_wrap=True)
+    lines = layout(width)
+    with _unwritable_is_said():
+        for line in lines:
+            console.print(line, soft_wrap=True)
 
 
 def _width() -> int:
@@ -59,13 +78,13 @@ def _colored(color: Color) -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def warn(warnings: Sequence[str]) -> None:
-    """Name what was left out, the first few in full."""
-    for warning in warnings[:SHOWN_WARNINGS]:
-        print(f"flowcheck: warning: {warning}", file=sys.stderr)  # noqa: T201
-    if len(warnings) > SHOWN_WARNINGS:
-        more = len(warnings) - SHOWN_WARNINGS
-        print(f"flowcheck: warning: and {more} more (--format json lists them all)", file=sys.stderr)  # noqa: T201
+def warn(warnings: Sequence[str], *, everything: bool) -> None:
+    """Name what was left out: ``everything``, or the first few."""
+    shown = len(warnings) if everything else SHOWN_WARNINGS
+    for warning in warnings[:shown]:
+        say(f"warning: {warning}")
+    if len(warnings) > shown:
+        say(f"warning: and {len(warnings) - shown} more (--verbose lists them all)")
 
 
 # -------------------------------------------------------------------------------------------------------------- file

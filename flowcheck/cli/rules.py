@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from flowcheck.cli.errors import InputError
+from flowcheck.cli.output import write
 
 if TYPE_CHECKING:
     from flowcheck.checks.rules import RuleBook
@@ -35,9 +36,11 @@ def read_rules(overlay: Path | None) -> RuleBook:
 
 def rules(rules_dir: RulesDir = None) -> None:
     """List the rules."""
+    lines = []
     for rule in read_rules(rules_dir):
         lead = f"{rule.id}  {rule.severity.value:<7}  "
-        typer.echo(textwrap.fill(rule.title, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)))
+        lines.append(textwrap.fill(rule.title, WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead)))
+    _print(lines)
 
 
 def explain(
@@ -49,12 +52,19 @@ def explain(
     wanted = next((each for each in book if rule.strip().lower() in (each.id.lower(), each.name)), None)
     if wanted is None:
         raise InputError(f"no rule is called {rule!r}; known are {', '.join(each.id for each in book)}")
-    typer.echo(f"{wanted.id} {wanted.name}  ({wanted.severity.value}, {wanted.family})")
-    typer.echo(textwrap.fill(wanted.title, WIDTH))
+    lines = [
+        f"{wanted.id} {wanted.name}  ({wanted.severity.value}, {wanted.family})",
+        textwrap.fill(wanted.title, WIDTH),
+    ]
     for label, text in (("Why", wanted.why), ("At run time", wanted.runtime_symptom), ("Fix", wanted.fix)):
-        typer.echo(f"\n{label}")
-        typer.echo(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  "))
+        lines.append(f"\n{label}")
+        lines.append(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="  "))
     if wanted.parameters:
-        typer.echo("\nParameters")
+        lines.append("\nParameters")
         for key, value in wanted.parameters.items():
-            typer.echo(f"  {key} = {value!r}")
+            lines.append(f"  {key} = {value!r}")
+    _print(lines)
+
+
+def _print(lines: list[str]) -> None:
+    write("".join(f"{line}\n" for line in lines))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from flowcheck.cli.errors import Exit, InputError
-from flowcheck.cli.output import Color, check_writable, print_lines, progress, warn, write_file
+from flowcheck.cli.output import Color, check_writable, print_lines, progress, warn, write, write_file
 from flowcheck.cli.rules import RulesDir, read_rules
 from flowcheck.cli.settings import parse_settings
 
@@ -62,7 +62,7 @@ def scan(
     fail_on: Annotated[FailOn, typer.Option(help="The lightest finding that makes the exit code 1.")] = FailOn.ERROR,
     format_: Annotated[Format, typer.Option("--format", help="How the report is written.")] = Format.TERMINAL,
     output: Annotated[
-        Optional[Path],  # noqa: UP045
+        Optional[str],  # noqa: UP045
         typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file; - is stdout."),
     ] = None,
     package_root: Annotated[
@@ -86,11 +86,13 @@ def scan(
     color: Annotated[Color, typer.Option("--color", help="When to use colour.")] = Color.AUTO,
 ) -> None:
     """Check an SGLang tree: does every forward of the target capture FULL?"""
-    from flowcheck.cli.engine import Request, pick, run
+    from flowcheck.cli.engine import Request, check, pick, run
 
     if quiet and verbose:
         raise InputError("--quiet and --verbose exclude each other")
-    target = None if output is None or str(output) == "-" else output
+    if output == "":
+        raise InputError("--output is empty: name a file, or - for stdout")
+    target = None if output in (None, "-") else Path(output)
     if target is not None:
         check_writable(target)
     request = Request(
@@ -103,12 +105,13 @@ def scan(
         cache=not no_cache,
         offline=offline,
     )
+    check(request)
     rules = read_rules(rules_dir)
     selected = pick(rules, select or (), ignore or ())
     with progress(enabled=not quiet) as say:
         report = run(request, rules, selected, say)
     _write(report, format_, target, color, quiet=quiet, verbose=verbose)
-    warn(report.source.warnings)
+    warn(report.source.warnings, everything=verbose)
     if _fails(report, fail_on):
         raise typer.Exit(Exit.FINDINGS)
 
@@ -119,7 +122,7 @@ def _write(report: Report, format_: Format, target: Path | None, color: Color, *
 
         text = to_json(report)
         if target is None:
-            typer.echo(text, nl=False)
+            write(text)
         else:
             write_file(target, text)
         return

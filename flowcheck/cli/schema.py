@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-import typer
+from flowcheck.cli.output import write
 
 __all__ = ["schema"]
 
@@ -13,4 +13,4 @@ def schema() -> None:
     """Print the JSON Schema of the JSON report."""
     from flowcheck.report.model import json_schema
 
-    typer.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    write(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")

@@ -11,7 +11,11 @@ __all__ = ["Value", "parse_settings"]
 
 Value = Union[bool, int, float, str, None]
 
-WORDS: dict[str, Value] = {"true": True, "false": False, "none": None, "null": None}
+WORDS: dict[str, Value] = {
+    **dict.fromkeys(("true", "on", "yes"), True),
+    **dict.fromkeys(("false", "off", "no"), False),
+    **dict.fromkeys(("none", "null")),
+}
 
 
 def parse_settings(given: Iterable[str]) -> dict[str, Value]:

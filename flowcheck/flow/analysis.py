@@ -42,6 +42,8 @@ def analyse(
 ) -> Facts:
     """Walks ``tree`` under ``scenario``. A tree without the parts that the walk needs gives an open question.
 
+    Raises UnknownAlgorithm where the tree refuses the name of the scenario's algorithm.
+
     ``jobs``: how many processes may walk; the facts do not depend on it. More than one are spawned, so that a script
     which asks for them has to guard its own top level (``if __name__ == "__main__"``).
     ``explain``: repeat a walk that does not prove everything, to find the setting for whose values a finding holds.

@@ -13,11 +13,15 @@ from flowcheck.program.corpus import Corpus, methods_of
 from flowcheck.program.modules import Module
 from flowcheck.syntax import ir
 
-__all__ = ["MissingRole", "Roles", "find_roles"]
+__all__ = ["MissingRole", "Roles", "UnknownAlgorithm", "find_roles"]
 
 
 class MissingRole(Exception):
     """The tree has nothing that plays a part which the walk needs; str is one line for people."""
+
+
+class UnknownAlgorithm(Exception):
+    """The tree refuses the name of the scenario's algorithm; str is one line for people."""
 
 
 @dataclass

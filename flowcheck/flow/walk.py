@@ -14,7 +14,7 @@ from flowcheck.flow.admission import Admissions
 from flowcheck.flow.forwards import Case, CaseResult, Forward
 from flowcheck.flow.inputs import draft_inputs, left_behind
 from flowcheck.flow.relevance import Relevance
-from flowcheck.flow.roles import Roles, find_roles
+from flowcheck.flow.roles import Roles, UnknownAlgorithm, find_roles
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import attributes, calls, classes, names
@@ -163,7 +163,7 @@ class Walk:
         self.schedulers = [self._scheduler(c) for c in self.roles.schedulers]
 
     def _algorithm(self) -> Value:
-        """The tree's own object for the scenario's algorithm."""
+        """The tree's own object for the scenario's algorithm. Raises UnknownAlgorithm where the tree certainly raises."""
         it = self.it
         name = Known(self.scenario.algorithm)
         frame = it.module_frame(self.roles.algorithm.module)
@@ -172,7 +172,11 @@ class Walk:
             try:
                 return calls.call(it, maker, [name], {}, it.base_state, None, frame)
             except Dead:
-                return NONE
+                known = dict.fromkeys(member.name for member in classes.enum_members(it, self.roles.algorithm))
+        if it.forced_facts or self.scenario.algorithm.upper() in map(str.upper, known):
+            return NONE  # refused under an assumption of this walk, or by a tree that is broken: no fault of the name
+        listed = f" (it knows {', '.join(known)})" if known else ""
+        raise UnknownAlgorithm(f"this tree knows no algorithm {self.scenario.algorithm}{listed}")
 
     def _scheduler(self, c: ClassV) -> Ref:
         it = self.it

@@ -154,4 +154,5 @@ def _nearest(known: str, version: Version) -> str:
     below = max((item for item in listed if item < version), default=None)
     above = min((item for item in listed if item > version), default=None)
     near = [str(item) for item in (below, above) if item is not None]
-    return f" (the nearest are {' and '.join(near)})" if near else ""
+    verb = "is" if len(near) == 1 else "are"
+    return f" (the nearest {verb} {' and '.join(near)})" if near else ""

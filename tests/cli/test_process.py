@@ -64,6 +64,51 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert done.stderr == ""
 
 
+def shell(line: str, scene: str = "clean", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """A line of bash in which ``FAKE`` and ``REAL`` stand for the commands."""
+    line = line.replace("FAKE", " ".join(FAKE)).replace("REAL", " ".join(REAL))
+    env = {**os.environ, "SCENE": scene, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], cwd=cwd, env=env, capture_output=True, text=True, timeout=60
+    )
+
+
+PRINTING = ["FAKE scan ./tree", "FAKE scan ./tree --format json", "FAKE scan ./tree --color always", "REAL rules"]
+PRINTING += ["REAL explain HS101", "REAL schema", "REAL --help", "REAL scan --help", "REAL --version", "REAL"]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("where", "said"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")])
+@pytest.mark.parametrize("command", PRINTING)
+def test_a_stdout_that_takes_nothing_is_one_line(command: str, where: str, said: str, unbuffered: str) -> None:
+    done = shell(f"PYTHONUNBUFFERED={unbuffered} {command} {where}")
+    assert (done.returncode, done.stderr) == (2, f"flowcheck: error: cannot write to stdout: {said}\n")
+
+
+@pytest.mark.parametrize("command", PRINTING)
+def test_every_command_says_141_where_its_reader_went_away(command: str) -> None:
+    done = shell(f"(sleep 0.2; {command}) | true")
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_report_in_a_file_needs_no_stdout(tmp_path: Path) -> None:
+    assert shell(f"FAKE scan ./tree -o {tmp_path}/report >&- <&-").returncode == 0
+    assert "3 proved" in (tmp_path / "report").read_text("utf-8")
+
+
+@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
+@pytest.mark.parametrize(("scene", "code"), [("clean", 0), ("warned", 0), ("error", 1), ("unreadable", 2), ("bug", 3)])
+def test_exit_codes_do_not_need_a_stderr(scene: str, code: int, where: str) -> None:
+    assert shell(f"FAKE scan ./tree {where} >/dev/null", scene).returncode == code
+
+
+def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    done = shell(f"mkdir {gone}; cd {gone}; rmdir {gone}; REAL scan .")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "flowcheck: error: the working directory does not exist any more\n"
+
+
 def test_a_terminal_that_knows_only_ascii_is_no_traceback() -> None:
     done = run(FAKE, "scan", "./tree", scene="error", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert done.returncode == 1
@@ -126,6 +171,10 @@ def test_version() -> None:
         (["frobnicate"], "no such command 'frobnicate'"),
         (["scan"], "missing argument 'SOURCE'"),
         (["scan", "/no/such/tree"], "no such file or folder: /no/such/tree"),
+        (
+            ["scan", "fixtures/mode-healthy", "--no-cache", "--algorithm", "NONSENSE"],
+            "this tree knows no algorithm NONSENSE (it knows NONE, EAGLE, EAGLE3",
+        ),
         (["explain", "HS999"], "no rule is called 'HS999'"),
         (["rules", "--rules", "/no/such/folder"], "no such folder of rules"),
     ],

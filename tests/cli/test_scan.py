@@ -182,7 +182,8 @@ def test_files_left_out_are_named_on_stderr_the_first_five_in_full(scan: Flowche
     lines = result.stderr.splitlines()
     assert lines[0] == "flowcheck: warning: a/0.py: is not UTF-8"
     assert len(lines) == 6
-    assert lines[5] == "flowcheck: warning: and 3 more (--format json lists them all)"
+    assert lines[5] == "flowcheck: warning: and 3 more (--verbose lists them all)"
+    assert len(scan("warned", "--verbose").stderr.splitlines()) == 8
     assert len(json.loads(scan("warned", "--format", "json").stdout)["source"]["warnings"]) == 8
 
 
@@ -204,6 +205,32 @@ def test_options_reach_the_engine(scan: Flowcheck) -> None:
     }
     assert (request.package_root, request.include_all, request.jobs) == ("python/sglang", True, 3)
     assert (request.cache, request.offline) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("on", True), ("YES", True), ("True", True), ("off", False), ("No", False), ("'on'", "on"), ("only", "only")],
+)
+def test_words_that_stand_for_a_boolean(scan: Flowcheck, word: str, value: object) -> None:
+    scan("clean", "--set", f"x={word}")
+    assert scan.requests[0].settings == {"x": value}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--set", "speculative_algorithm=EAGLE"], "use --algorithm"),
+        (["--set", "speculative-algorithm=EAGLE"], "use --algorithm"),
+        (["--algorithm", ""], "--algorithm is empty"),
+        (["--algorithm", " "], "--algorithm is empty"),
+        (["-o", ""], "--output is empty"),
+        (["--select", ""], "--select names no rule"),
+        (["--select", " , ", "--select", ""], "--select names no rule"),
+    ],
+)
+def test_an_option_that_says_nothing_is_bad_usage(scan: Flowcheck, arguments: list[str], said: str) -> None:
+    one_line(scan("clean", *arguments), said)
+    assert scan.requests == []  # type: ignore[attr-defined]
 
 
 def test_a_team_may_change_what_fails(scan: Flowcheck, tmp_path: Path) -> None:
