@@ -13,6 +13,7 @@ from typing import Any
 from flowcheck.flow.admission import Admissions
 from flowcheck.flow.forwards import Case, CaseResult, Forward
 from flowcheck.flow.inputs import draft_inputs, left_behind
+from flowcheck.flow.lasting import keep
 from flowcheck.flow.relevance import Relevance
 from flowcheck.flow.roles import Roles, UnknownAlgorithm, find_roles
 from flowcheck.flow.scenario import Scenario
@@ -303,7 +304,7 @@ class Walk:
             method = attributes.get(it, scheduler, words.entry.dispatch, self.frame, st)
             calls.call(it, method, [ref], {}, st, None, self.frame)
             result.returned = True
-            self._keep(st)
+            self.lasting = keep(st, words.mode.attribute, self.roles.mode) or self.lasting
         except Dead:
             pass
         except (Budget, CallCut, LazyCut) as error:
@@ -314,18 +315,6 @@ class Walk:
         result.steps = it.steps - start
         self.results.append(result)
         return left_behind(st, words) if result.returned else []
-
-    def _keep(self, st: State) -> None:
-        """Modes stored on records that outlive the dispatch: the next one may find them there."""
-        attribute = self.words.mode.attribute
-        for oid, base in list(self.it.base.objects.items()):
-            if base.cls is None or not base.cls.is_record or attribute not in base.attrs:
-                continue
-            now = st.obj(oid).attrs.get(attribute, UNBOUND)
-            joined = union_of([base.attrs[attribute], now])
-            if set(alternatives(joined)) != set(alternatives(base.attrs[attribute])):
-                base.attrs[attribute] = joined
-                self.lasting = True
 
     # ------------------------------------------------------------------------------------------------------ events
     def _observe(self, it: Interpreter, event: CallEvent) -> Value | None:

@@ -93,7 +93,12 @@ def _decorate(it: Interpreter, f: FuncV, value: Value, d: ir.Expr, s: ir.Functio
         f.kind = "static"
         return value
     if name == "classmethod":
-        f.kind = "class"
+        if (
+            isinstance(value, FuncV) and value is not f
+        ):  # what a decorator below made takes the class, not what it wraps
+            value = FuncV(value.node, value.module, value.env, value.owner, f.cls, value.defaults, "class")
+        else:
+            f.kind = "class"
         return value
     if name in ("property", "abc.abstractproperty"):
         f.kind = "property"

@@ -96,7 +96,7 @@ def ordered(
     keys = list(items)
     if not (isinstance(key, Known) and key.value is None):
         keys = [calls.call(it, key, [x], {}, st, node, fr) for x in items]
-    values = [operators.python_value(x, st) for x in keys]
+    values = [None if _orders_itself(it, x, "__lt__", st) else operators.python_value(x, st) for x in keys]
     down = operators.truth(it, kw.get("reverse", FALSE), st, fr)
     if any(v is None for v in values) or down is None:
         return None
@@ -107,9 +107,22 @@ def ordered(
         raise AssertionError("unreachable") from None
 
 
+def _orders_itself(it: Interpreter, v: Value, method: str, st: State) -> bool:
+    """Whether a member of an enum is compared by code of the tree."""
+    return isinstance(v, Member) and classes.class_attr(it, v.cls, method, st) is not None
+
+
 def _better(
     it: Interpreter, pick: Callable[..., Any], p: Value, q: Value, st: State, node: ir.Node | None, fr: Frame
 ) -> Value:
+    op, method = (">", "__gt__") if pick is max else ("<", "__lt__")
+    if (
+        isinstance(p, Member)
+        and isinstance(q, Member)
+        and (_orders_itself(it, q, method, st) or not isinstance(operators.plain(q), Known))
+    ):
+        t = operators.truth(it, operators.compare(it, op, q, p, fr, st, node), st, fr)
+        return union_of((p, q)) if t is None else q if t else p
     x, y = operators.plain(p), operators.plain(q)
     if isinstance(x, Known) and isinstance(y, Known):
         try:

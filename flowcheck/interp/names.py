@@ -163,7 +163,40 @@ def before_store(it: Interpreter, module: Module, name: str, st: State) -> None:
         base.attrs[name] = v
 
 
+def _from_later_star(it: Interpreter, module: Module, name: str, st: State) -> Value | None:
+    """What a ``from … import *`` below every other binding of the name makes of it; None when there is none."""
+    last = max(s.nid for s in module.bindings[name])
+    later = [star for star in module.stars if star.nid > last]
+    key = ("star", it.module_oid(module), name)
+    if not later or key in it.lazy_busy:
+        return None
+    it.lazy_busy.add(key)
+    try:
+        return _from_stars(it, module, name, later, st)
+    finally:
+        it.lazy_busy.discard(key)
+
+
+def _from_stars(it: Interpreter, module: Module, name: str, stars: list[ir.ImportFrom], st: State) -> Value | None:
+    for star in reversed(stars):
+        source = it.module_value(Program.resolve(module, star))
+        if not isinstance(source, ModuleV) or source.module is module:
+            continue
+        public = "__all__" in source.module.bindings or not name.startswith("_")
+        v = global_value(it, source.module, name, st, hook=False) if public else None
+        if v is not None and "__all__" in source.module.bindings:  # it may be one of the names, or not
+            own = it.base.objects[it.module_oid(module)].attrs.get(name)
+            return v if own is None else join(own, v)
+        if v is not None:
+            return v
+    return None
+
+
 def _plain_global(it: Interpreter, module: Module, name: str, st: State, hook: bool = False) -> Value | None:
+    if module.stars and name in module.bindings and module not in it.running:
+        found = _from_later_star(it, module, name, st)
+        if found is not None:
+            return found
     base = it.base.objects[it.module_oid(module)]
     v = base.attrs.get(name)
     if v is not None and v is not UNBOUND:

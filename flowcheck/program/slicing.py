@@ -19,7 +19,8 @@ __all__ = ["Criterion", "SliceCache", "names_in", "slice_body", "sub_expressions
 MUTATORS = frozenset(
     {
         "append", "add", "update", "extend", "insert", "pop", "remove", "discard", "clear", "setdefault", "popleft",
-        "appendleft", "popitem", "sort", "reverse", "__setitem__", "__delitem__",
+        "appendleft", "popitem", "sort", "reverse", "rotate", "extendleft", "move_to_end", "difference_update",
+        "intersection_update", "symmetric_difference_update", "__setitem__", "__delitem__",
     }
 )  # fmt: skip
 

@@ -145,6 +145,73 @@ HARD: tuple[Case, ...] = (
         (EAGLE_WORKER, EXTEND_FORWARD, EXTEND_FORWARD.replace("(model_worker_batch)", "(self.kept)")),
     ),
     case(
+        "by-a-star-below-another-binding",
+        (
+            UTILS,
+            "",
+            f"from sglang.srt.model_executor.forward_batch_info import CaptureHiddenMode\n\nTARGET = {LAST}  # HS101\n",
+        ),
+        top("TARGET = CaptureHiddenMode.FULL\nfrom sglang.srt.utils import *"),
+        extend("model_worker_batch.capture_hidden_mode = TARGET"),
+    ),
+    case(
+        "by-a-class-variable-that-a-dispatch-leaves",
+        (EAGLE_WORKER, "    def draft(self", "    wanted = CaptureHiddenMode.FULL\n\n    def draft(self"),
+        extend(f"""
+        model_worker_batch.capture_hidden_mode = self.wanted
+        EAGLEWorker.wanted = {LAST}  # HS101
+     """),
+    ),
+    case(
+        "by-a-list-of-a-module-that-a-dispatch-leaves",
+        top("WANTED = [CaptureHiddenMode.FULL]"),
+        extend(f"""
+        model_worker_batch.capture_hidden_mode = WANTED[-1]
+        WANTED.append({LAST})  # HS101
+     """),
+    ),
+    case(
+        "by-a-default-that-a-dispatch-leaves",
+        method(f"""
+        def wanted(self, seen=[CaptureHiddenMode.FULL]):
+            mode = seen[-1]
+            seen.append({LAST})  # HS101
+            return mode
+     """),
+        extend("model_worker_batch.capture_hidden_mode = self.wanted()"),
+    ),
+    case(
+        "by-a-rotation",
+        imports("from collections import deque"),
+        extend(f"""
+        modes = deque([CaptureHiddenMode.FULL, {LAST}])  # HS101
+        modes.rotate(1)
+        model_worker_batch.capture_hidden_mode = modes[0]
+     """),
+    ),
+    case(
+        "by-an-order-of-its-own",
+        (
+            FORWARD_BATCH,
+            "    def need_capture(self):",
+            "    def __gt__(self, other):\n        return self.value < other.value\n\n    def need_capture(self):",
+        ),
+        extend(f"model_worker_batch.capture_hidden_mode = max({LAST}, CaptureHiddenMode.FULL)  # HS101"),
+        rules="HS101",
+        also="HS104",
+    ),
+    case(
+        "by-a-sort-with-an-order-of-its-own",
+        (
+            FORWARD_BATCH,
+            "    def need_capture(self):",
+            "    def __lt__(self, other):\n        return self.value > other.value\n\n    def need_capture(self):",
+        ),
+        extend(f"model_worker_batch.capture_hidden_mode = sorted([{LAST}, CaptureHiddenMode.FULL])[-1]  # HS101"),
+        rules="HS101",
+        also="HS104",
+    ),
+    case(
         "by-a-loop-over-batches",
         after(f"for each in (batch, model_worker_batch):\n    each.capture_hidden_mode = {LAST}  # HS101"),
     ),

@@ -10,6 +10,7 @@ import pytest
 from tests.flow.edits import ASKED, EXTEND, LAST, PREPARE, VERIFY_BATCH, extend, lines, method
 from tests.flow.trees import (
     EAGLE_WORKER,
+    FORWARD_BATCH,
     QUESTIONS,
     SCHEDULER,
     SERVER_ARGS,
@@ -236,6 +237,35 @@ LOOKALIKES = (
                     8,
                 ),
             ),
+        ),
+    ),
+    Lookalike(
+        "a-decorator-under-a-classmethod",
+        (
+            (
+                FORWARD_BATCH,
+                "@dataclasses.dataclass\nclass ForwardBatch:",
+                (
+                    "def timed(function):\n    def inner(*args, **kwargs):\n        return function(*args, **kwargs)\n\n"
+                    "    return inner\n\n\n@dataclasses.dataclass\nclass ForwardBatch:"
+                ),
+            ),
+            (
+                FORWARD_BATCH,
+                "    @classmethod\n    def init_new(",
+                "    @classmethod\n    @timed\n    def init_new(",
+            ),
+        ),
+    ),
+    Lookalike(
+        "the-lowest-in-an-order-of-its-own",
+        (
+            (
+                FORWARD_BATCH,
+                "    def need_capture(self):",
+                "    def __lt__(self, other):\n        return self.value > other.value\n\n    def need_capture(self):",
+            ),
+            extend(f"model_worker_batch.capture_hidden_mode = min({LAST}, {FULL})"),
         ),
     ),
     Lookalike("full-for-eagle-and-null-for-standalone", BY_ALGORITHM),
