@@ -339,7 +339,7 @@ def test_a_setting_that_the_tree_does_not_have_is_said(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("place", ["Walk._keep", "left_behind", "find_roles"])
+@pytest.mark.parametrize("place", ["keep", "left_behind", "find_roles"])
 def test_what_python_cannot_recurse_into_is_left_open(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
