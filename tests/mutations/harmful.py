@@ -180,6 +180,19 @@ def keyword_removed(code: Code) -> Iterator[Mutant]:
         yield from (at("keyword removed", Expect.CAUGHT, site, c) for c in made)
 
 
+@operator("graph records lower")
+def graph_records_lower(code: Code) -> Iterator[Mutant]:
+    """What the runner says of itself stays as it is: only the forwards that it records ask for less."""
+    for site in code.sites:
+        if site.kind != "record" or not site.only_graph or not isinstance(site.value, ast.Attribute):
+            continue
+        with edit() as made:
+            draft = Draft(code.release)
+            draft.replace(site.source, site.value, lower(code, site.source))
+            made.append(changes_of(draft))
+        yield from (at("graph records lower", Expect.CAUGHT, site, c) for c in made)
+
+
 def _given(name: str) -> Maker:
     def make(code: Code) -> Iterator[Mutant]:
         for site in deciding(code, "record"):

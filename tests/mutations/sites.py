@@ -160,6 +160,8 @@ class Code:
         place = step.place
         source = self.source(place.path)
         for node in source.at(place.span.line, place.span.column):
+            if isinstance(node, ast.keyword) and node.arg == ATTRIBUTE:
+                node = source.parents[node]
             kind = _kind(node)
             if kind:
                 made = re.match(r"(\w+)\(", step.note)

@@ -27,6 +27,7 @@ EVERYWHERE = (
     "store removed",
     "keyword removed",
     "fork, renamed and lowered",
+    "graph records lower",
 )
 EVERY_SITE = ("value: LAST",)
 SMALL = "fixtures/mode-healthy"
@@ -34,6 +35,7 @@ SMALL = "fixtures/mode-healthy"
 
 QUICK = (
     "value: LAST",
+    "graph records lower",
     "lowered on the way by: alias",
     "same value through: local",
 )
