@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flowcheck.flow import recordings
 from flowcheck.interp import calls, operators
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.frames import CallEvent, Dead, Frame
 from flowcheck.interp.heap import State
 from flowcheck.interp.values import (
-    UNBOUND,
     FuncV,
     Known,
     Member,
@@ -56,12 +56,15 @@ class Admissions:
         asked = walk.read(batch, words.mode.attribute, event)
         order = {name: i for i, name in enumerate(words.mode.members)}
         wanted = [order.get(x.name, -1) for x in alternatives(asked) if isinstance(x, Member)]
-        recorded = alternatives(obj.attrs.get("#recorded", UNBOUND))  # a runner without graphs refuses nothing
         low: list[Value] = [
             x
             for x in alternatives(own)
-            if isinstance(x, Member) and x in recorded and wanted and order.get(x.name, 99) < min(wanted)
-        ]
+            if isinstance(x, Member)
+            and wanted
+            and order.get(x.name, 99) < min(wanted)
+            and (held := recordings.found(obj, x)) is not None
+            and x in alternatives(held)
+        ]  # a runner without graphs refuses nothing
         if low and self._refuses(f, runner, batch, low, st, frame):
             walk.note("replay", event, walk.owner(runner, event), batch, asked, union_of(low), runner, refused=True)
 

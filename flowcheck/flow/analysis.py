@@ -157,9 +157,9 @@ def _split(crew: Crew, ground: Ground, forced: Forced, joined: Outcome, depth: i
         if all(side.trouble(required) >= trouble for side in sides):
             continue  # it makes no difference
         rows = [{(f.phase, f.path, f.worker) for f in side.flows} for side in sides]
-        if rows[0] != rows[1]:
-            continue  # it removes a way of running, which says nothing about the mode there
         score = sum(len(side.trouble(required)) for side in sides)
+        if rows[0] != rows[1] and score:
+            continue  # it removes a way of running, which says nothing about the mode there
         if best is None or score < best[0]:
             best = (score, key, sides)
         if not score:

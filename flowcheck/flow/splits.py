@@ -70,8 +70,7 @@ def _is_lasting(key: Any) -> bool:
     """Whether a key means anything to another walk: objects, and the addresses of classes, are of one walk alone."""
     if isinstance(key, tuple):
         holds_address = len(key) > 1 and type(key[1]) is int and key[0] in ("m", "c", "f", "r")
-        is_member = len(key) == 2 and type(key[0]) is int
-        return not holds_address and not is_member and all(map(_is_lasting, key))
+        return not holds_address and all(map(_is_lasting, key))
     return key is None or isinstance(key, (str, int, float, bytes))
 
 
@@ -111,7 +110,8 @@ def key_text(key: Any, arguments: str) -> str:
         if head == "cmp":
             return f"{key_text(key[2], arguments)} {key[1]} {key_text(key[3], arguments)}"
         if head == "lit":
-            return repr(key[1])
+            is_member = isinstance(key[1], tuple) and key[1][:1] == ("member",)
+            return f"{key[1][2]}.{key[1][3]}" if is_member else repr(key[1])
         if head == "attr" and isinstance(key[1], tuple) and key[1][:1] == ("bag",):
             return str(key[2])  # a view of the settings: the setting's name says it all
         if head == "attr":

@@ -10,6 +10,7 @@ import fnmatch
 from collections.abc import Callable
 from typing import Any
 
+from flowcheck.flow import recordings
 from flowcheck.flow.admission import Admissions
 from flowcheck.flow.forwards import Case, CaseResult, Forward
 from flowcheck.flow.inputs import draft_inputs, left_behind
@@ -27,7 +28,6 @@ from flowcheck.interp.values import (
     FALSE,
     NONE,
     TRUE,
-    UNBOUND,
     BuiltinV,
     ClassV,
     FuncV,
@@ -37,7 +37,6 @@ from flowcheck.interp.values import (
     Unknown,
     Value,
     alternatives,
-    union_of,
 )
 from flowcheck.program.corpus import methods_of
 from flowcheck.program.modules import Program
@@ -107,6 +106,7 @@ class Walk:
             observer=self._observe,
             on_store=self._stored,
             on_return=self.admissions.returned,
+            apart=self._apart,
         )
         config.attributes[("*", words.target.model_attribute)] = self._model
         config.attributes[("*", words.entry.arguments_attribute)] = lambda it, b, obj: self.arguments
@@ -338,8 +338,20 @@ class Walk:
             return
         obj = st.get(ref.oid)
         same = old is not None and set(alternatives(old)) == set(alternatives(new))
-        if obj is not None and "#recorded" in obj.attrs and not same:
-            st.write(ref.oid).attrs["#recorded"] = UNBOUND
+        if obj is not None and not same and recordings.recorded(obj):
+            recordings.forget(st.write(ref.oid))
+
+    def _apart(self, f: FuncV, args: list[Value], st: State) -> list[State]:
+        """A runner that records: what it records under each mode that it may have is told apart."""
+        if not args or not isinstance(args[0], Ref) or not self._records(f.name) or f.name == "__init__":
+            return []
+        obj = st.get(args[0].oid)
+        if obj is None or obj.cls is None or obj.cls.is_record or not self.records_graphs(obj.cls):
+            return []
+        return recordings.apart(args[0], self.words.mode.attribute, st)
+
+    def _records(self, name: str) -> bool:
+        return name == "__init__" or any(fnmatch.fnmatch(name, p) for p in self.words.graph.record_methods)
 
     def carries_mode(self, v: Value, st: State) -> Ref | None:
         """The forward batch among the alternatives: a record with a mode and a phase."""
@@ -378,8 +390,7 @@ class Walk:
         for fr in frame.chain():
             if fr.func is None or fr.self_ is None or runner not in alternatives(fr.self_):
                 continue
-            name = fr.func.name
-            if name == "__init__" or any(fnmatch.fnmatch(name, p) for p in self.words.graph.record_methods):
+            if self._records(fr.func.name):
                 return True
         return False
 
@@ -394,9 +405,8 @@ class Walk:
         reached = self._logits_mode(batch, event)
         runner = self._graph_runner(event.frame, st)
         if runner is not None and self._recording(event.frame, runner):
-            obj = st.write(runner.oid)
-            old = names.drop_unbound(obj.attrs.get("#recorded", UNBOUND))
-            obj.attrs["#recorded"] = reached if old is None else union_of([old, reached])
+            own = self.read(runner, self.words.mode.attribute, event)
+            recordings.add(st.write(runner.oid), own, reached)
             self.note("record", event, owner, batch, asked, reached, runner)
             return self._output(event)
         if it.in_base:
@@ -436,10 +446,9 @@ class Walk:
         batch = self._batch_argument(event) or self._nearest_batch(event.frame, st)
         if batch is None:
             return None
-        obj = st.obj(runner.oid)
-        recorded = names.drop_unbound(obj.attrs.get("#recorded", UNBOUND))
+        recorded = recordings.found(st.obj(runner.oid), self.read(runner, self.words.mode.attribute, event))
         if recorded is None:
-            recorded = self.read(runner, self.words.mode.attribute, event)
+            recorded = Unknown("no forward that records this graph was found")
         asked = self.read(batch, self.words.mode.attribute, event)
         owner = self.owner(runner, event)
         self.note("replay", event, owner, batch, asked, recorded, runner)

@@ -262,6 +262,8 @@ def _of_class(
     if v is None:
         if name in ("__name__", "__qualname__"):
             return Known(b.name if name == "__name__" else b.qualname)
+        if name == "__module__":
+            return Known(b.module.name)
         if name == "__members__" and b.enum_kind:
             return it.new_dict(st, {("k", m.name): (Known(m.name), m) for m in classes.enum_members(it, b)})
         if name == "__mro__":
@@ -283,6 +285,8 @@ def _of_class(
             return Unknown(f"{b.name}.{name}")
         if name in OF_OBJECT:
             return BuiltinV("t.object." + name)
+        if hasattr(type, name):
+            return Unknown(f"{b.name}.{name}")
         if not b.opaque_base:
             if default is not None:
                 return default

@@ -262,6 +262,15 @@ def call_function(
         return managers.call_inside(
             it, f.around, node, fr, st, lambda s: call_function(it, bare, args, keywords, s, node, fr, open_, hook)
         )
+    states = it.config.apart(f, args, st) if it.config.apart is not None and not isinstance(st, BaseState) else ()
+    if states:
+        effect = it.effect_statement
+
+        def arm(s: State) -> Value:
+            it.effect_statement = effect
+            return call_function(it, f, list(args), dict(keywords), s, node, fr, open_, hook)
+
+        return it.both(st, [(s, arm) for s in states])
     want: bool | None = None
     if it.wanted is not None and it.wanted[0] is node:
         want = it.wanted[1]
@@ -273,6 +282,8 @@ def call_function(
     matters = importing or hook is not None or relevant is None or relevant(f)
     if not matters and it.config.dynamic(f):
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
+    if not matters and not isinstance(st, BaseState):
+        matters = any(handover.callables(it, v, st) for v in [*args, *keywords.values()])
     if not matters and node is not None and node is it.effect_statement:
         it.count("skipped calls")
         skipped(it, f, st, node, fr)

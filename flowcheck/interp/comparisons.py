@@ -98,9 +98,6 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
                 return Known(bool(ORDER[op](left[0], right[0])))
             except TypeError:
                 it.throw("TypeError", st, e, fr)
-    bound = _bounded_order(op, a, b)
-    if bound is not None:
-        return Known(bound)
     it.may_raise(st, e, fr)
     return Unknown("ordering", _compare_key(it, op, a, b))
 
@@ -124,11 +121,6 @@ def python_value(v: Value, st: State) -> tuple[Any] | None:
     return (tuple(values),) if isinstance(v, TupleV) else (values,)
 
 
-def _bounded_order(op: str, a: Value, b: Value) -> bool | None:
-    """A member against an unknown of the same kind: the largest member is never exceeded."""
-    return None
-
-
 def _compare_key(it: Interpreter, op: str, a: Value, b: Value) -> Any:
     sides = []
     if not isinstance(a, Unknown) and not isinstance(b, Unknown):
@@ -147,7 +139,7 @@ def _compare_key(it: Interpreter, op: str, a: Value, b: Value) -> Any:
             elif isinstance(p, Known):
                 sides.append(("lit", p.value))
             elif isinstance(x, Member):
-                sides.append(("lit", (id(x.cls), x.name)))
+                sides.append(("lit", ("member", x.cls.module.name, x.cls.qualname, x.name)))
             elif isinstance(x, TupleV) and it.key(x) is not None:
                 sides.append(("lit", it.key(x)))
             else:

@@ -55,9 +55,12 @@ class Config:
     ``skeletons``: predicate: are instances of this class left to be evaluated on demand.
     ``relevant``: predicate on a function: may a call of it matter (None: every call matters).
     ``dynamic``: predicate on a function: may it store attributes that its text does not name.
+    ``max_unroll``: rounds of a loop over known items that are followed one by one, ``max_recorded`` those in a constructor
+    that is run for its effects.
     ``observer``: sees every call that is not entered; a returned value is the call's result. ``on_store``: sees every
     store to a tracked attribute (object, name, old value, new value, state). ``on_return``: sees what every function of
-    the tree returns (function, arguments, value, state, frame). ``follow_raises``: whether an exception that nothing on the
+    the tree returns (function, arguments, value, state, frame). ``apart``: the states in which a call is to be run one by
+    one and not at once (function, arguments, state); none where that makes no difference. ``follow_raises``: whether an exception that nothing on the
     stack can catch is followed outwards through ``finally`` and context managers; without, it is only noted.
     """
 
@@ -76,6 +79,7 @@ class Config:
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
+    apart: Callable[[FuncV, list[Value], State], list[State]] | None = None
     follow_raises: bool = True
     max_steps: int = 4_000_000
     max_depth: int = 60
@@ -87,6 +91,7 @@ class Config:
     worth_keeping: int = 200
     eager_budget: int = 300_000
     max_unroll: int = 64
+    max_recorded: int = 8
     recursion: int = 3
 
 
@@ -160,6 +165,12 @@ class Interpreter:
             raise LazyCut
         if self.deadline is not None and not self.steps & 0xFFF and time.monotonic() > self.deadline:
             raise Budget("the time budget")
+
+    @property
+    def most_turns(self) -> int:
+        """The most rounds of a loop that are followed one by one. A constructor that records has one for each size of a
+        batch, and they differ in nothing that is asked."""
+        return self.config.max_recorded if self.eager_depth else self.config.max_unroll
 
     # -------------------------------------------------------------------------------------------- entry points
     def eval(self, e: ir.Expr, frame: Frame, state: State) -> Value:

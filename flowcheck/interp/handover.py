@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
     from flowcheck.interp.frames import Frame
 
-__all__ = ["may_call", "run_text"]
+__all__ = ["callables", "may_call", "run_text"]
 
 MOST_ITEMS = 16
 DEEPEST = 3
@@ -30,10 +30,10 @@ def may_call(
         if isinstance(v, Ref):
             _use_up(it, v, st, node, fr)
     for i, v in enumerate(args):
-        for f in _callables(it, v, st):
+        for f in callables(it, v, st):
             _try(it, f, args[i + 1 :], keywords, st, node, fr)
     for name, v in keywords.items():
-        for f in _callables(it, v, st):
+        for f in callables(it, v, st):
             given = keywords.get("args")
             beside: list[Value] = args
             if given is not None:
@@ -42,7 +42,7 @@ def may_call(
             _try(it, f, beside, rest, st, node, fr)
 
 
-def _callables(it: Interpreter, v: Value, st: State) -> list[Value]:
+def callables(it: Interpreter, v: Value, st: State) -> list[Value]:
     """The callables of the tree that matter in an argument, or in a row of them."""
     out: list[Value] = []
     for x in alternatives(v):

@@ -329,7 +329,7 @@ def _loop_over(it: Interpreter, s: ir.For, source: Value, fr: Frame, st: State) 
                 return _loop_over(it, s, given, fr, st)
             source = given
     items = operators.iterate(it, source, fr, st, s)
-    if items is not None and len(items) <= it.config.max_unroll:
+    if items is not None and len(items) <= it.most_turns:
         size = len(items)
         current: State | None = st
         for x in items:
@@ -395,10 +395,13 @@ def _loop_live(it: Interpreter, s: ir.For, source: Ref, fr: Frame, st: State) ->
     done: list[Outcome] = []
     breaks: list[State] = []
     current: State | None = st
-    for i in range(it.config.max_unroll + 1):
+    most = it.most_turns
+    if len(st.obj(source.oid).items or ()) > most:
+        return _loop_unknown(it, s, source, fr, st, breaks, done)
+    for i in range(most + 1):
         assert current is not None
         obj = current.obj(source.oid)
-        if obj.items is None or i == it.config.max_unroll or not obj.exact:
+        if obj.items is None or i == most or not obj.exact:
             return _loop_unknown(it, s, source, fr, current, breaks, done)
         if obj.kind == "iterator":
             if not obj.items:
