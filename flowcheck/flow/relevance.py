@@ -136,7 +136,11 @@ class Relevance:
     def _hands_over(self, e: ir.Expr) -> bool:
         """Whether an argument is a function or a class that may matter: who is given it may call it."""
         name = e.attr if isinstance(e, ir.Attribute) else e.id if isinstance(e, ir.Name) else ""
-        return name in self.effects.relevant_names or name in self.effects.relevant_classes
+        return (
+            name in self.effects.relevant_names
+            or name in self.effects.relevant_classes
+            or (isinstance(e, ir.Name) and name in self.effects.inner_names)
+        )
 
     def _call(self, c: ir.Call, local: frozenset[str]) -> bool:
         f = c.func

@@ -59,9 +59,10 @@ class Config:
     that is run for its effects.
     ``observer``: sees every call that is not entered; a returned value is the call's result. ``on_store``: sees every
     store to a tracked attribute (object, name, old value, new value, state). ``on_return``: sees what every function of
-    the tree returns (function, arguments, value, state, frame). ``apart``: the states in which a call is to be run one by
-    one and not at once (function, arguments, state); none where that makes no difference. ``follow_raises``: whether an exception that nothing on the
-    stack can catch is followed outwards through ``finally`` and context managers; without, it is only noted.
+    the tree returns (function, arguments, value, state, frame). ``apart``: the states in which a call is run one by one
+    and not at once (function, arguments, state); none where that makes no difference. ``follow_raises``: whether an
+    exception that nothing on the stack can catch is followed outwards through ``finally`` and context managers; without,
+    it is only noted.
     """
 
     tracked: frozenset[str] = frozenset()

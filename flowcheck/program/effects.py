@@ -113,7 +113,10 @@ class Effects:
                 reached.add(i)
                 todo.extend(callers.get(i, ()))
             todo = [i for i in self._writers(reached) if i not in reached]
-        self._relevant = {(self.defs[i].path, self.defs[i].line) for i in reached}
+        inner = {j for i in reached for j in self._inside(i)}
+        self._relevant = {(self.defs[i].path, self.defs[i].line) for i in reached | inner}
+        self.inner_names = {self.defs[i].name for i in inner}
+        """Functions inside functions that matter: they see the locals there, and may call any of them."""
         self.relevant_names = {self.defs[i].name for i in reached}
         self.relevant_classes = {
             self.defs[i].holder for i in reached if self.defs[i].holder and self.defs[i].name in _ON_ITS_OWN
@@ -124,6 +127,14 @@ class Effects:
         self._dynamic = {(self.defs[i].path, self.defs[i].line) for i in dynamic}
         self.dynamic_names = {self.defs[i].name for i in dynamic if not self.defs[i].name.startswith("__")}
         self.all_names = set(by_name)
+
+    def _inside(self, i: int) -> Iterator[int]:
+        """The functions inside a function."""
+        outer = self.defs[i]
+        for j in range(i + 1, len(self.defs)):
+            if self.defs[j].path != outer.path or self.defs[j].start >= outer.end:
+                return
+            yield j
 
     def _writers(self, reached: set[int]) -> Iterator[int]:
         """The functions that write a module variable which a function of their file that matters mentions."""

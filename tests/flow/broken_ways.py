@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from tests.flow.edits import (
     ASKED,
+    ASKED_BY_THE_RUNNER,
+    CAN_RUN,
     EXTEND,
     EXTEND_FORWARD,
+    HANDED_OVER,
     HIGHEST,
     LAST,
     MODE,
+    NULL_START,
     RUN_ONCE,
     UTILS,
     Case,
@@ -698,6 +702,35 @@ HARD: tuple[Case, ...] = (
             (
                 f"        forward_batch = dataclasses.replace(forward_batch, capture_hidden_mode={LAST})  # HS104\n"
                 f"\n{RUN_ONCE}"
+            ),
+        ),
+    ),
+    case(
+        "what-is-recorded-is-handed-to-a-recorder",
+        *HANDED_OVER,
+        (
+            GRAPH_RUNNER,
+            ASKED_BY_THE_RUNNER,
+            ASKED_BY_THE_RUNNER.replace("self.capture_hidden_mode,", f"{LAST},  # HS104"),
+        ),
+    ),
+    case(
+        "a-runner-that-records-less-than-it-admits",
+        argument("drop_states"),
+        (
+            GRAPH_RUNNER,
+            NULL_START,
+            f"{NULL_START}        if not model_runner.server_args.drop_states:\n            self.capture_hidden_mode = {MODE}.FULL\n",
+        ),
+        (GRAPH_RUNNER, "max(self.capture_hidden_mode, spec_info.capture_hidden_mode)", "self.capture_hidden_mode"),
+        (GRAPH_RUNNER, CAN_RUN, f"{CAN_RUN[:-1]} and forward_batch.capture_hidden_mode <= self.capture_hidden_mode\n"),
+        (
+            GRAPH_RUNNER,
+            ASKED_BY_THE_RUNNER,
+            (
+                "            capture_hidden_mode=(\n"
+                f"                {LAST} if self.capture_hidden_mode.is_full() else self.capture_hidden_mode  # HS104\n"
+                "            ),\n"
             ),
         ),
     ),

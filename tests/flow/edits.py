@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tests.flow.trees import (
     EAGLE_WORKER,
+    GRAPH_RUNNER,
     MODEL_RUNNER,
     SCHEDULER,
     SERVER_ARGS,
@@ -310,11 +311,44 @@ RUN_ONCE = "        def run_once():\n"
 CAN_RUN = "        return forward_batch.batch_size <= self.capture_bs[-1]\n"
 RUNNER_FORWARD = "        can_run_graph = bool(\n"
 HIGHEST = "max(self.capture_hidden_mode, spec_info.capture_hidden_mode)"
+ASKED_BY_THE_RUNNER = "            capture_hidden_mode=self.capture_hidden_mode,\n"
 NULL_START = "        self.capture_hidden_mode = CaptureHiddenMode.NULL\n"
 WORKER_BATCH_MODE = (
     "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n"
     "\n\n@dataclasses.dataclass\nclass GenerationBatchResult"
 )
+
+RECORDER = f"{SRT}/model_executor/recorder.py"
+RECORDER_TEXT = lines(
+    """
+class Recorder:
+    def __init__(self):
+        self.kept = {}
+
+    def record(self, graph, key, work, after=None):
+        for _ in range(2):
+            work()
+            if after is not None:
+                after()
+        with torch.cuda.graph(graph):
+            self.kept[key] = work()
+""",
+    0,
+)
+RECORDED = "        run_once()\n        with torch.cuda.graph(graph):\n            out = run_once()\n        return graph, out\n"
+HANDED_OVER: tuple[Edit, ...] = (
+    (RECORDER, "", f"import torch\n\n\n{RECORDER_TEXT}"),
+    imports("from sglang.srt.model_executor.recorder import Recorder", GRAPH_RUNNER),
+    (
+        GRAPH_RUNNER,
+        RECORDED,
+        (
+            "        recorder = Recorder()\n        recorder.record(graph, bs, run_once)\n"
+            "        return graph, recorder.kept[bs]\n"
+        ),
+    ),
+)
+"""What is recorded is handed to an object whose text names nothing that is tracked."""
 
 PREFILL = f"{SRT}/model_executor/prefill_graph_runner.py"
 PREFILL_RUNNER = lines(
