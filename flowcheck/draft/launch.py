@@ -13,7 +13,7 @@ from typing import Any, Union
 
 from flowcheck.draft.documents import parse_object, read_bytes
 from flowcheck.draft.errors import LaunchError
-from flowcheck.draft.shell import Word, commands_in
+from flowcheck.draft.shell import Command, Word, commands_in, constants_of
 
 __all__ = ["Launch", "Unread", "Value", "launches_in", "read_launch"]
 
@@ -281,10 +281,13 @@ def _known_as(name: str) -> str:
 
 def _store(arguments: dict[str, Value], unread: list[Unread], name: str, given: tuple[Word, ...], line: int) -> None:
     """Keep the value of an argument; the last one wins, as it does on a command line."""
-    opaque = next((each for each in given if each.is_opaque), None)
-    if opaque is not None:
+    opaque = next((index for index, each in enumerate(given) if each.is_opaque), None)
+    if opaque == 1:  # one value, and then what may be more of them or arguments of its own
+        unread.append(Unread(line, "", given[1].text, "may stand for any arguments"))
+        given = given[:1]
+    elif opaque is not None:
         arguments.pop(name, None)
-        unread.append(Unread(line, name, opaque.text, "is only known to the shell"))
+        unread.append(Unread(line, name, given[opaque].text, "is only known to the shell"))
         return
     values = [HIDDEN if _SECRET.search(name) else _value(each.text, name) for each in given]
     arguments[name] = True if not values else values[0] if len(values) == 1 else tuple(values)

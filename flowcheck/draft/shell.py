@@ -63,7 +63,15 @@ class Command:
     problem: str = ""
 
 
-def commands_in(script: str, constants: Mapping[str, str] | None = None) -> Iterator[Command]:
+@dataclass(frozen=True)
+class Constant:
+    """A variable with one value, below the line that assigns it."""
+
+    value: str
+    line: int
+
+
+def commands_in(script: str, constants: Mapping[str, Constant] | None = None) -> Iterator[Command]:
     """The simple commands of a script in order, those inside of loops, functions and conditions too.
 
     ``constants`` are variables whose value is known.
@@ -87,18 +95,18 @@ def commands_in(script: str, constants: Mapping[str, str] | None = None) -> Iter
             yield Command(piece.line, tuple(words), text, depth <= 0 and not piece.is_conditional)
 
 
-def constants_of(script: str) -> dict[str, str]:
-    """The variables that have one value wherever the script uses them, after the line that assigns it."""
+def constants_of(script: str) -> dict[str, Constant]:
+    """The variables that have one value wherever the script uses them below the line that assigns it."""
     written = Counter(match.group(1) for match in _ANY_ASSIGNMENT.finditer(script))
     otherwise = set(re.findall(r"\w+", " ".join(match.group() for match in _OTHER_SETTERS.finditer(script))))
-    found: dict[str, str] = {}
+    found: dict[str, Constant] = {}
     for command in commands_in(script):
         if command.words and command.words[0].text in OUTSIDE:
             found.clear()
         for word in _assigned(command):
             name, value = word.assignment or ("", "")
             if written[name] == 1 and name not in otherwise and not word.is_opaque:
-                found[name] = value
+                found[name] = Constant(value, command.line)
     return found
 
 
@@ -139,11 +147,12 @@ class _Splitter:
     """Cuts a script at its operators, minding quotes, comments, continuations, substitutions and here-documents."""
 
     script: str
-    constants: Mapping[str, str]
+    constants: Mapping[str, Constant]
     at: int = 0
     line: int = 1
     begin: int = 0
     quote: str = ""
+    parentheses: int = 0
     is_conditional: bool = False
     text: list[str] = field(default_factory=list)
     here: list[str] = field(default_factory=list)
@@ -181,6 +190,9 @@ class _Splitter:
 
     def operator(self, char: str) -> Iterator[_Piece]:
         yield from self.flush()
+        self.parentheses = max(
+            0, self.parentheses + (char == "(") - (char == ")")
+        )  # those of a case pattern only close
         doubled = self.script.startswith(char * 2, self.at) and char in "&|"
         self.is_conditional = doubled or (self.is_conditional and char not in "\n;")
         self.take(2 if doubled else 1, "")
@@ -202,7 +214,7 @@ class _Splitter:
         text = "".join(self.text).strip()
         if text:
             self.here += [next(filter(None, match.groups())) for match in _HERE.finditer(text)]
-            yield _Piece(self.begin, text, self.is_conditional)
+            yield _Piece(self.begin, text, self.is_conditional or self.parentheses > 0)
         self.text, self.begin = [], 0
 
     def skip_here(self) -> None:
@@ -225,7 +237,8 @@ class _Splitter:
         length = self.span()
         piece = self.script[self.at : self.at + length]
         match = _VARIABLE.fullmatch(piece)
-        known = self.constants.get(match.group(1) or match.group(2)) if match else None
+        constant = self.constants.get(match.group(1) or match.group(2)) if match else None
+        known = constant.value if constant is not None and constant.line < self.line else None
         if known is not None and self.quote:
             self.take(length, re.sub(r'([\\"$`])', r"\\\1", known))
         elif known is not None and _PLAIN.fullmatch(known):
