@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -30,10 +31,10 @@ from tests.draft.samples import NESTED, draft_json, target_json
         ('{"a": 1}'.encode("utf-16"), "byte order mark"),
         (b'{"a": "\xff"}', "not UTF-8 (byte 7)"),
         (b'{"hidden_size": 1, "hidden_size": 2}', "writes the key 'hidden_size' (a string) twice"),
-        (b'{"a":' * 100 + b"1" + b"}" * 100, "nested deeper"),
-        (b'{"a":' * 200_000, "nested deeper"),
-        (b'{"a":' + b"[" * 200_000, "nested deeper"),
-        (b'{"a": ' + b"9" * 10_000 + b"}", "not valid JSON"),
+        pytest.param(b'{"a":' * 100 + b"1" + b"}" * 100, "nested deeper", id="deep"),
+        pytest.param(b'{"a":' * 200_000, "nested deeper", id="deep without end"),
+        pytest.param(b'{"a":' + b"[" * 200_000, "nested deeper", id="lists without end"),
+        pytest.param(b'{"a": ' + b"9" * 10_000 + b"}", "not valid JSON", id="a number of 10 000 digits"),
         (b"{'a': 1}", "not valid JSON"),
         (b'{"a": 1} x', "not valid JSON"),
         (b"\0" * 10, "not valid JSON"),
@@ -81,13 +82,13 @@ def test_a_folder_a_pipe_and_nothing_are_no_files(tmp_path: Path) -> None:
         read_object(Path(os.devnull), "config.json")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_an_unreadable_file_says_why(tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    path.write_text("{}")
-    path.chmod(0)
-    with pytest.raises(ConfigError, match="Permission denied"):
-        read_object(path, "config.json")
+def test_an_unreadable_file_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ConfigError, match="cannot read config.json: Permission denied"):
+        read_object(tmp_path / "config.json", "config.json")
 
 
 BAD_IDS = [
