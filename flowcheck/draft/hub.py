@@ -198,7 +198,7 @@ def _said(problem: Exception, name: HubName) -> str:
     """What went wrong, by the names of the error's classes: these are stable, their modules are not."""
     kinds = [each.__name__ for each in type(problem).__mro__]
     if "GatedRepoError" in kinds:
-        return f"{name} is gated: accept its terms on the hub and set HF_TOKEN"
+        return f"{name.repository} is gated: accept its terms on the hub and set HF_TOKEN"
     if "RepositoryNotFoundError" in kinds:
         return f"there is no {name.repository} on the hub, or it is private (then set HF_TOKEN)"
     if "RevisionNotFoundError" in kinds:

@@ -218,22 +218,22 @@ def _start(words: tuple[Word, ...]) -> tuple[int, int, bool] | None:
 
 
 def _set(words: tuple[Word, ...], environment: dict[str, str], line: int) -> list[Unread]:
-    """The assignments in the words before a command, or after ``export``; those that cannot be read are given back."""
+    """The assignments in front of a command, after ``env``, or for a container; those that cannot be read are given back."""
     unread = []
-    wanted = False
+    in_front, wanted = True, False
     for word in words:
         text = word
         for option in ENVIRONMENT_OPTIONS:
             if word.text.startswith(option + "="):
-                text = Word(word.text[len(option) + 1 :], word.is_opaque)
-        pair = text.assignment
-        if pair is not None and (wanted or text is not word or not word.text.startswith("-")):
-            name, value = pair
-            if word.is_opaque:
-                environment.pop(name, None)
-                unread.append(Unread(line, name, word.text, "is set from what only the shell knows"))
-            else:
-                environment[name] = HIDDEN if _SECRET.search(name) else value
+                text, wanted = Word(word.text[len(option) + 1 :], word.is_opaque), True
+        pair = text.assignment if in_front or wanted else None
+        if pair is None:
+            in_front = word.text.rpartition("/")[2] in ("env", "sudo") or (in_front and word.text.startswith("-"))
+        elif word.is_opaque:
+            environment.pop(pair[0], None)
+            unread.append(Unread(line, pair[0], word.text, "is set from what only the shell knows"))
+        else:
+            environment[pair[0]] = HIDDEN if _SECRET.search(pair[0]) else pair[1]
         wanted = word.text in ENVIRONMENT_OPTIONS
     return unread
 

@@ -225,9 +225,8 @@ def read_manifest(path: Path) -> Manifest:
     if not isinstance(schema, str) or not schema.startswith("flowcheck.pair/"):
         raise ManifestError(f"{label} is no frozen pair: its schema is {shown(schema)}")
     if schema != SCHEMA:
-        raise ManifestError(
-            f"{label} is of the format {shown(schema)[:40]}; this flowcheck reads {SCHEMA}: update it, or freeze anew"
-        )
+        known = f"this flowcheck reads {SCHEMA}: update it, or freeze the pair anew"
+        raise ManifestError(f"{label} is of the format {schema[:40]!r}; {known}")
     try:
         manifest = Manifest.model_validate(_tupled(document))
     except ValidationError as problem:

@@ -163,7 +163,11 @@ class _Splitter:
             if self.script.startswith("\\\n", self.at) and self.quote != "'":
                 self.take(2, "")
             elif char == "\\" and self.quote != "'":
-                self.take(2)
+                bare = self.quote and self.script[self.at + 1 : self.at + 2] in (
+                    "$",
+                    "`",
+                )  # shlex would keep the backslash
+                self.take(2, self.script[self.at + 1] if bare else None)
             elif self.quote:
                 self.inside(char)
             elif char in "'\"":
@@ -240,7 +244,7 @@ class _Splitter:
         constant = self.constants.get(match.group(1) or match.group(2)) if match else None
         known = constant.value if constant is not None and constant.line < self.line else None
         if known is not None and self.quote:
-            self.take(length, re.sub(r'([\\"$`])', r"\\\1", known))
+            self.take(length, re.sub(r'([\\"])', r"\\\1", known))
         elif known is not None and _PLAIN.fullmatch(known):
             self.take(length, known)
         elif piece == "$":

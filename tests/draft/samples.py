@@ -48,6 +48,12 @@ def _changed(raw: dict[str, Any], changes: dict[str, object]) -> dict[str, Any]:
     return raw
 
 
+def one_clear_line(problem: Exception) -> None:
+    text = str(problem)
+    assert text.isprintable(), text  # so it has no line end either
+    assert 5 < len(text) < 800, text
+
+
 def draft(name: str = "qwen3-8b.specforge-eagle3", **changes: object) -> DraftConfig:
     return draft_from(draft_json(name, **changes), "draft")
 

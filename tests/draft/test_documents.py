@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from flowcheck.draft import ConfigError, DraftError, draft_from, mismatches_of, pair, target_from
 from flowcheck.draft.documents import MAX_CONFIG_BYTES, Document, parse_object, read_object
-from tests.draft.samples import NESTED, draft_json, target_json
+from tests.draft.samples import NESTED, draft_json, one_clear_line, target_json
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_config_of_50_mb_is_refused_unread(tmp_path: Path) -> None:
 def test_a_folder_a_pipe_and_nothing_are_no_files(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is a folder where a file is expected"):
         read_object(tmp_path, "config.json")
-    with pytest.raises(ConfigError, match="no such file: config.json"):
+    with pytest.raises(ConfigError, match=r"no such file: config\.json"):
         read_object(tmp_path / "x", "config.json")
     with pytest.raises(ConfigError, match="is not a regular file"):
         read_object(Path(os.devnull), "config.json")
@@ -87,7 +87,7 @@ def test_an_unreadable_file_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(ConfigError, match="cannot read config.json: Permission denied"):
+    with pytest.raises(ConfigError, match=r"cannot read config\.json: Permission denied"):
         read_object(tmp_path / "config.json", "config.json")
 
 
@@ -123,7 +123,10 @@ def test_ids_of_a_wrong_type_are_named(ids: object, said: str) -> None:
         ({"hidden_size": 10**40}, "which no model can have"),
         ({"num_hidden_layers": -1}, "num_hidden_layers is -1"),
         ({"eagle_config": [1]}, "eagle_config is [1] (a list); it has to be an object"),
-        ({"eagle_config": {"use_aux_hidden_state": "false"}}, "eagle_config.use_aux_hidden_state is 'false' (a string)"),
+        (
+            {"eagle_config": {"use_aux_hidden_state": "false"}},
+            "eagle_config.use_aux_hidden_state is 'false' (a string)",
+        ),
         ({"architectures": "LlamaForCausalLMEagle3"}, "architectures is"),
         ({"architectures": [1]}, "architectures is [1] (a list); it has to be a list of strings"),
         ({"draft_vocab_size": "32000"}, "draft_vocab_size is"),
@@ -175,12 +178,14 @@ KEYS = [
 @given(st.dictionaries(st.sampled_from(KEYS), json_values, max_size=8))
 def test_no_json_makes_a_draft_or_a_target_fall_over(changes: dict[str, object]) -> None:
     read = []
-    for make in (lambda: draft_from({**draft_json(), **changes}, "draft"), lambda: target_from({**target_json(), **changes}, "t")):
+    for make in (
+        lambda: draft_from({**draft_json(), **changes}, "draft"),
+        lambda: target_from({**target_json(), **changes}, "t"),
+    ):
         try:
             read.append(make())
         except DraftError as problem:
-            assert "\n" not in str(problem)
-            assert str(problem).isprintable()
+            one_clear_line(problem)
     if len(read) == 2:
         mismatches_of(pair(read[0], read[1]), algorithm="EAGLE")  # type: ignore[arg-type]
 
@@ -190,4 +195,4 @@ def test_no_bytes_make_the_reader_fall_over(data: bytes) -> None:
     try:
         assert isinstance(parse_object(data, "x"), dict)
     except ConfigError as problem:
-        assert str(problem).isprintable()
+        one_clear_line(problem)

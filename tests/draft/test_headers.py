@@ -178,7 +178,10 @@ class TestFolders:
         ("index", "said"),
         [
             ({"a": "model-1.safetensors", "b": "model-7.safetensors"}, "names model-7.safetensors, which is not there"),
-            ({"a": "model-1.safetensors", "c": "model-1.safetensors"}, "puts 'c' into model-1.safetensors, which does not"),
+            (
+                {"a": "model-1.safetensors", "c": "model-1.safetensors"},
+                "puts 'c' into model-1.safetensors, which does not",
+            ),
             ({"a": "model-2.safetensors", "b": "model-1.safetensors"}, "it is in model-1.safetensors"),
             ({"a": "../model-1.safetensors"}, "no safetensors file beside it"),
             ({"a": "/etc/passwd"}, "no safetensors file beside it"),
@@ -196,7 +199,7 @@ class TestFolders:
     def test_a_tensor_in_two_files_is_refused(self, tmp_path: Path) -> None:
         for name in ("x", "y"):
             (tmp_path / f"{name}.safetensors").write_bytes(written({"a": ("F32", [1])}))
-        with pytest.raises(HeaderError, match="'a' stands in x.safetensors and in y.safetensors"):
+        with pytest.raises(HeaderError, match=r"'a' stands in x\.safetensors and in y\.safetensors"):
             header_in(tmp_path, "draft")
 
     def test_pickled_weights_have_no_header_to_read(self, tmp_path: Path) -> None:
@@ -207,7 +210,9 @@ class TestFolders:
         assert header_in(tmp_path, "draft") == "there is no checkpoint beside the configuration"
 
     def test_a_dump_beside_the_configuration_is_taken(self, tmp_path: Path) -> None:
-        (tmp_path / "header.json").write_text(json.dumps({"tensors": {"fc.weight": {"dtype": "BF16", "shape": [1, 2]}}}))
+        (tmp_path / "header.json").write_text(
+            json.dumps({"tensors": {"fc.weight": {"dtype": "BF16", "shape": [1, 2]}}})
+        )
         header = header_in(tmp_path, "draft")
         assert isinstance(header, Header)
         assert str(header.fc) == "fc.weight [1, 2]"
@@ -254,7 +259,11 @@ def named(*names: str) -> Header:
 
 @pytest.mark.parametrize(
     ("name", "plain"),
-    [("model.fc.weight", "fc.weight"), ("encoder.fc.weight", "fc.weight"), ("context_proj.weight", "context_proj.weight")],
+    [
+        ("model.fc.weight", "fc.weight"),
+        ("encoder.fc.weight", "fc.weight"),
+        ("context_proj.weight", "context_proj.weight"),
+    ],
 )
 def test_the_projection_is_found_under_its_other_names(name: str, plain: str) -> None:
     header = named(name)

@@ -113,7 +113,7 @@ EXPECTED = {
     "qwen3-8b.specforge-peagle": {Kind.HIDDEN_NORM_MISSING},
     "qwen3.6-27b.specforge-dspark": {Kind.CONVENTION_DOUBTED, Kind.TARGET_WIDTH_NULL},
     "gpt-oss-120b.nvidia-eagle3-long-context": {Kind.DRAFT_VOCABULARY_ABSENT},
-    **dict.fromkeys(NO_DEFAULT, {Kind.CONVENTION_OPEN}),
+    **{name: {Kind.CONVENTION_OPEN} for name in NO_DEFAULT},
 }
 
 
@@ -133,4 +133,3 @@ def test_every_target_has_a_depth_and_a_width(name: str) -> None:
 def test_no_target_passes_for_a_draft(name: str) -> None:
     with pytest.raises(ConfigError, match="full model"):
         draft_from(target_json(name), name)
-

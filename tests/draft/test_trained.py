@@ -68,7 +68,11 @@ class TestTheSameIdsWithTwoTrainings:
 
     def test_a_declaration_wins_over_the_training_tree(self) -> None:
         training = Computed((2, 30, 58), "sglang 0.5.13")
-        assert trained_boundaries(deepseek(2, 30, 58), KIMI, declared=(3, 31, 59), training=training).boundaries == (3, 31, 59)
+        assert trained_boundaries(deepseek(2, 30, 58), KIMI, declared=(3, 31, 59), training=training).boundaries == (
+            3,
+            31,
+            59,
+        )
 
 
 class TestIdsInEagleConfig:
@@ -106,7 +110,10 @@ class TestIdsInEagleConfig:
     def test_that_count_minus_one_are_a_question_with_both_meanings(self) -> None:
         trained = read(-1, 2, 30)
         assert kind(trained) is QuestionKind.NEGATIVE
-        assert [(each.boundaries, each.post_norm) for each in trained.readings] == [((0, 3, 31), False), ((3, 31), True)]
+        assert [(each.boundaries, each.post_norm) for each in trained.readings] == [
+            ((0, 3, 31), False),
+            ((3, 31), True),
+        ]
 
     def test_below_minus_one_mean_nothing(self) -> None:
         assert kind(read(-2, 2, 30)) is QuestionKind.RANGE
@@ -133,7 +140,9 @@ class TestIdsInEagleConfig:
 
 class TestOtherKeys:
     def one(self, key: str, *ids: int, goal: TargetConfig = KIMI, **more: object) -> Trained:
-        return trained_boundaries(draft("deepseek-v3.specforge-eagle3", eagle_config=..., **{key: list(ids)}, **more), goal)
+        return trained_boundaries(
+            draft("deepseek-v3.specforge-eagle3", eagle_config=..., **{key: list(ids)}, **more), goal
+        )
 
     def test_at_the_top_are_boundaries(self) -> None:
         trained = self.one(NESTED, 2, 30, 58)
@@ -203,7 +212,9 @@ class TestSeveralLists:
 
 
 class TestDeclared:
-    @pytest.mark.parametrize(("text", "expected"), [("3,31,59", (3, 31, 59)), (" [3, 31, 59] ", (3, 31, 59)), ("0", (0,))])
+    @pytest.mark.parametrize(
+        ("text", "expected"), [("3,31,59", (3, 31, 59)), (" [3, 31, 59] ", (3, 31, 59)), ("0", (0,))]
+    )
     def test_as_people_type_them(self, text: str, expected: tuple[int, ...]) -> None:
         assert boundaries_from_text(text) == expected
 
@@ -238,13 +249,21 @@ def test_the_default_of_eagle_3(layers: int, expected: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("layers", "states", "expected"),
-    [(36, 5, (2, 10, 18, 26, 34)), (28, 5, (2, 8, 14, 20, 26)), (40, 5, (2, 11, 20, 29, 38)), (36, 1, (19,)), (36, 0, ())],
+    [
+        (36, 5, (2, 10, 18, 26, 34)),
+        (28, 5, (2, 8, 14, 20, 26)),
+        (40, 5, (2, 11, 20, 29, 38)),
+        (36, 1, (19,)),
+        (36, 0, ()),
+    ],
 )
 def test_the_default_of_dflash(layers: int, states: int, expected: tuple[int, ...]) -> None:
     assert spread_boundaries(layers, states) == expected
 
 
-@given(st.lists(st.integers(-3, 70), max_size=6), st.booleans(), st.sampled_from(["top", "nested", "dflash", "angelslim"]))
+@given(
+    st.lists(st.integers(-3, 70), max_size=6), st.booleans(), st.sampled_from(["top", "nested", "dflash", "angelslim"])
+)
 def test_every_list_has_an_answer_that_keeps_its_promises(ids: list[int], speculators: bool, where: str) -> None:
     changes: dict[str, object] = {"eagle_config": ...}
     if where == "top":
