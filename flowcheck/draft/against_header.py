@@ -19,7 +19,7 @@ __all__ = ["algorithm_mismatches", "header_mismatches"]
 EAGLE3_LIKE = (Algorithm.EAGLE3, Algorithm.PEAGLE)
 
 SERVED_BY = {
-    "EAGLE3": (Algorithm.EAGLE3, Algorithm.PEAGLE),
+    "EAGLE3": (Algorithm.EAGLE3,),
     "EAGLE": (Algorithm.EAGLE, Algorithm.MTP),
     "NEXTN": (Algorithm.EAGLE, Algorithm.MTP),
     "DFLASH": (Algorithm.DFLASH,),
@@ -33,6 +33,11 @@ def algorithm_mismatches(pair: Pairing, asked: str) -> Iterator[Mismatch]:
     served = SERVED_BY.get(asked.upper())
     real = pair.algorithm
     if served is None or real is Algorithm.UNKNOWN or real in served:
+        return
+    if asked.upper() == "EAGLE3" and real is Algorithm.PEAGLE:
+        if pair.draft.algorithm is Algorithm.PEAGLE:  # else the header is what says so, and is asked elsewhere
+            message = "the launch asks for EAGLE3, and the draft is a head for parallel drafting (P-EAGLE)"
+            yield Mismatch(Kind.PARALLEL_HEAD, message, ("architectures",), expected=real.value, found="EAGLE3")
         return
     why = "; ".join(pair.recognition.evidence[:1])
     message = f"the launch asks for {asked.upper()}, and the draft is made for {real.value}{f' ({why})' if why else ''}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowcheck.draft.conventions import ID_KEYS, Convention, IdKey
+from flowcheck.draft.conventions import ID_KEYS, Convention, Firmness, IdKey
 from flowcheck.draft.documents import Document
 from flowcheck.draft.errors import ConfigError, counted
 from flowcheck.draft.positions import positions_of
@@ -30,7 +30,7 @@ class IdList:
     key: str
     ids: tuple[int, ...]
     convention: Convention
-    is_firm: bool
+    firmness: Firmness
     writers: str
     is_read: bool = True
 
@@ -117,7 +117,7 @@ class DraftConfig:
         written = next((len(each.ids) for each in self.id_lists if each.ids), None)
         if written is not None:
             return written
-        return self.layers or 1 if self.algorithm.is_block else 3
+        return self.layers or 1 if self.algorithm.is_block and not self.is_speculators else 3
 
 
 def draft_from(raw: Mapping[str, Any], label: str) -> DraftConfig:
@@ -216,12 +216,12 @@ def _id_lists(document: Document) -> list[IdList]:
 
 
 def _id_list(known: IdKey, ids: tuple[int, ...], document: Document) -> IdList:
-    convention, firm, writers = known.convention, known.is_firm, known.writers
+    convention, firmness, writers = known.convention, known.firmness, known.writers
     if known.convention is Convention.BOUNDARY and document.has("speculators_model_type"):
-        firm, writers = True, "speculators"
+        firmness, writers = Firmness.FIRM, "speculators"
     if known.path == "dspark_target_layer_ids" and document.text("model_type") == "deepseek_v41":
         convention, writers = Convention.BOUNDARY, "DSpark of DeepSeek-V4.1"
-    return IdList(known.path, ids, convention, firm, writers, known.engines)
+    return IdList(known.path, ids, convention, firmness, writers, known.engines)
 
 
 def _target_layers(document: Document) -> int | None:

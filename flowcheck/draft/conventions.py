@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["ID_KEYS", "Convention", "IdKey", "default_boundaries", "spread_boundaries"]
+__all__ = ["ID_KEYS", "Convention", "Firmness", "IdKey", "default_boundaries", "spread_boundaries"]
 
 
 class Convention(str, Enum):
@@ -39,32 +39,45 @@ class Convention(str, Enum):
         }[self.value]
 
 
+class Firmness(str, Enum):
+    """How sure a place makes that an id means what its convention says."""
+
+    FIRM = "firm"
+    """Everybody who writes there means the same; ids that look otherwise are worth a doubt, and no more."""
+
+    STATED = "stated"
+    """Who writes there is known to mean it, but ids are also copied there from elsewhere."""
+
+    PRESUMED = "presumed"
+    """Drafts were published that mean something else there."""
+
+
 @dataclass(frozen=True)
 class IdKey:
-    """A place where producers write layer ids.
-
-    ``is_firm`` says whether everybody who writes there means the same. ``engines`` is false where nobody reads it.
-    """
+    """A place where producers write layer ids. ``engines`` is false where nobody is known to read it."""
 
     path: str
     convention: Convention
-    is_firm: bool
+    firmness: Firmness
     writers: str
     engines: bool = True
 
 
 ID_KEYS = (
-    IdKey("dflash_config.target_layer_ids", Convention.OUTPUT, True, "DFlash and DSpark trainers"),
-    IdKey("target_layer_ids", Convention.OUTPUT, True, "DFlash and DSpark trainers"),
-    IdKey("dspark_target_layer_ids", Convention.OUTPUT, True, "DSpark trainers"),
-    IdKey("aux_hidden_state_layer_ids", Convention.BOUNDARY, True, "speculators"),
-    IdKey("eagle_aux_hidden_state_layer_ids", Convention.BOUNDARY, False, "speculators and drafts for vLLM"),
+    IdKey("dflash_config.target_layer_ids", Convention.OUTPUT, Firmness.FIRM, "DFlash and DSpark trainers"),
+    IdKey("target_layer_ids", Convention.OUTPUT, Firmness.FIRM, "DFlash and DSpark trainers"),
+    IdKey("dspark_target_layer_ids", Convention.OUTPUT, Firmness.FIRM, "DSpark trainers"),
+    IdKey("aux_hidden_state_layer_ids", Convention.BOUNDARY, Firmness.FIRM, "speculators"),
+    IdKey("eagle_aux_hidden_state_layer_ids", Convention.BOUNDARY, Firmness.STATED, "speculators and drafts for vLLM"),
     IdKey(
-        "eagle_config.eagle_aux_hidden_state_layer_ids", Convention.OUTPUT, False, "ModelOpt, SpecForge and TorchSpec"
+        "eagle_config.eagle_aux_hidden_state_layer_ids",
+        Convention.OUTPUT,
+        Firmness.PRESUMED,
+        "ModelOpt, SpecForge and TorchSpec",
     ),
-    IdKey("eagle_config.layer_ids", Convention.BOUNDARY, False, "drafts for vLLM"),
-    IdKey("dflash_config.layer_ids", Convention.BOUNDARY, False, "drafts for vLLM"),
-    IdKey("aux_hidden_states_layer_ids", Convention.OUTPUT, False, "AngelSlim", engines=False),
+    IdKey("eagle_config.layer_ids", Convention.BOUNDARY, Firmness.PRESUMED, "drafts for vLLM"),
+    IdKey("dflash_config.layer_ids", Convention.BOUNDARY, Firmness.PRESUMED, "drafts for vLLM"),
+    IdKey("aux_hidden_states_layer_ids", Convention.OUTPUT, Firmness.STATED, "AngelSlim", engines=False),
 )
 """The places, those that settle most first."""
 

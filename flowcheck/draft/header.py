@@ -15,7 +15,7 @@ from flowcheck.draft.errors import HeaderError, shown
 
 __all__ = ["Header", "Tensor", "header_from", "tensor_bits"]
 
-_DTYPE = re.compile(r"(?:BOOL|BF|F|I|U|C)(\d{1,3})?(?:_[A-Z0-9]+)?")
+_DTYPE = re.compile(r"BOOL|(?:BF|F|I|U|C)(\d{1,3})(?:_[A-Z0-9]+)?")
 _MAX_BITS = 1 << 66
 _PREFIXES = ("model.", "encoder.", "module.", "language_model.")
 _LAYER = re.compile(r"(?:layers|mtp_layers)\.(\d{1,6})\.(.+)")

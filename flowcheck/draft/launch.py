@@ -19,7 +19,7 @@ __all__ = ["Launch", "Unread", "Value", "launches_in", "read_launch"]
 
 Value = Union[bool, int, float, str, None, tuple[Union[bool, int, float, str, None], ...]]
 
-MAX_SCRIPT_BYTES = 1024 * 1024
+MAX_SCRIPT_BYTES = 256 * 1024
 
 MODULES = ("sglang.launch_server", "sglang.launch_server_llavavid", "sglang.srt.server")
 OVERRIDE = "json-model-override-args".replace("-", "_")

@@ -10,11 +10,12 @@ from typing import Any
 
 from flowcheck.draft.checkpoint import header_in, read_header_file
 from flowcheck.draft.config import draft_from
-from flowcheck.draft.documents import read_object
+from flowcheck.draft.documents import Document, read_object
 from flowcheck.draft.errors import ConfigError, DraftError
 from flowcheck.draft.header import Header
 from flowcheck.draft.hub import Access, HubName, fetch_config, fetch_header, hub_name
 from flowcheck.draft.pairing import Origin, Pairing, pair
+from flowcheck.draft.producers import recognise
 from flowcheck.draft.target import target_from
 from flowcheck.draft.training import Computed, TrainingTree
 
@@ -95,6 +96,13 @@ def _local(spec: str, path: Path) -> Model:
     return Model(spec, path.stem, raw)
 
 
+def _check_is_target(model: Model) -> None:
+    """A draft has layers and a width too: given as the target, it would pass for one."""
+    found = recognise(Document(model.spec, model.raw))
+    if found.algorithm.takes_aux:
+        raise ConfigError(f"{model.spec} is a draft ({'; '.join(found.evidence[:1])}), not a target")
+
+
 def _named(folder: Path) -> str:
     return folder.resolve().name or "model"
 
@@ -139,6 +147,7 @@ def read_pairing(
     drafted = open_model(draft, role="DRAFT", access=access)
     aimed = open_model(target, role="TARGET", access=access)
     facts = draft_from(drafted.raw, draft)
+    _check_is_target(aimed)
     goal = target_from(aimed.raw, target)
     try:
         found = read_header(header) if header is not None else drafted.header(access)

@@ -17,12 +17,19 @@ __all__ = ["Command", "Word", "commands_in", "constants_of"]
 OPAQUE = "\ue000"
 """Stands in a command's text before each part that only a shell can evaluate; private to Unicode, so nobody's own."""
 
+MAX_COMMAND = 32_000
+"""A longer command is no launch that somebody wrote."""
+
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
-_ANY_ASSIGNMENT = re.compile(r"(?<![\w$-])([A-Za-z_]\w*)(?:\[[^\]\n]*\])?\+?=", re.ASCII)
+_ANY_ASSIGNMENT = re.compile(r"(?<![\w$-])([A-Za-z_]\w*)(?:\[[^\]\n]{0,100}\])?\+?=", re.ASCII)
 _OTHER_SETTERS = re.compile(
-    r"\b(?:for|select|read|mapfile|readarray|getopts|unset|local|printf\s+-v)\b[^\n;|&]*|\(\(.*?\)\)|\$\{\w+:?=", re.S
+    r"\b(?:for|select|read|mapfile|readarray|getopts|unset|local|printf\s+-v)\b[^\n;|&]*|\(\([^\n]{0,200}?\)\)|\$\{\w+:?=",
+    re.S,
 )
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))", re.ASCII)
+_PARAMETER = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])", re.ASCII)
+_ESCAPED = re.compile(r"\$'(?:[^'\\]|\\.){0,10000}'", re.S)
+_LONGEST = 10_000
 _REDIRECT = re.compile(r"(?:\d*|&|\{\w+\})(?:<>|>>?\|?|<{1,3})&?")
 _HERE = re.compile(r"(?<!<)<<-?[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([\w.-]+))")
 _PLAIN = re.compile(r"[\w./:@%+,=-]*", re.ASCII)
@@ -79,6 +86,9 @@ def commands_in(script: str, constants: Mapping[str, Constant] | None = None) ->
     depth = 0
     for piece in _Splitter(script.replace("\r\n", "\n").replace(OPAQUE, "\ufffd"), constants or {}).run():
         text = piece.text.replace(OPAQUE, "")
+        if len(piece.text) > MAX_COMMAND:  # shlex needs the square of a word's length
+            yield Command(piece.line, (), text, False, f"it is longer than {MAX_COMMAND} characters")
+            continue
         try:
             words = list(_words(shlex.split(piece.text, comments=False, posix=True)))
         except ValueError as problem:
@@ -253,18 +263,17 @@ class _Splitter:
             self.take(length, OPAQUE + re.sub(r"[\s'\"\\]", "", piece))
 
     def span(self) -> int:
-        rest = self.script[self.at : self.at + 10_000]
-        if rest.startswith("`"):
-            end = rest.find("`", 1)
-            return end + 1 if end > 0 else len(rest)
-        if rest.startswith("$'") and not self.quote:  # quotes with escapes
-            match = re.match(r"\$'(?:[^'\\]|\\.)*'", rest, re.S)
-            return match.end() if match else 1
+        """How long the substitution is that begins here; 1 where a ``$`` begins none."""
+        if self.script[self.at] == "`":
+            end = self.script.find("`", self.at + 1, self.at + _LONGEST)
+            return end + 1 - self.at if end > 0 else len(self.script[self.at : self.at + _LONGEST])
+        if not self.quote and (match := _ESCAPED.match(self.script, self.at)):
+            return match.end() - self.at
         for opening, closing in (("$(", ")"), ("${", "}")):
-            if rest.startswith(opening):
-                return _closed(rest, opening[1], closing)
-        match = re.match(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])", rest, re.ASCII)
-        return match.end() if match else 1
+            if self.script.startswith(opening, self.at):
+                return _closed(self.script[self.at : self.at + _LONGEST], opening[1], closing)
+        match = _PARAMETER.match(self.script, self.at)
+        return match.end() - self.at if match else 1
 
 
 def _closed(text: str, opening: str, closing: str) -> int:

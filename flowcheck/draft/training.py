@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from flowcheck.draft.config import DraftConfig, IdList
-from flowcheck.draft.conventions import Convention, default_boundaries, spread_boundaries
+from flowcheck.draft.conventions import Convention, Firmness, default_boundaries, spread_boundaries
 from flowcheck.draft.errors import BoundariesError, counted, spelled
 from flowcheck.draft.producers import Algorithm, Recognition
 from flowcheck.draft.target import TargetConfig
@@ -231,7 +231,8 @@ def _last_state(draft: DraftConfig) -> Reading:
 
 def _without_ids(draft: DraftConfig, target: TargetConfig, recognition: Recognition) -> Trained:
     empty = next((each for each in draft.id_lists if not each.ids), None)
-    if draft.algorithm.is_block:
+    guesses = draft.algorithm.is_block and not draft.is_speculators
+    if guesses:
         boundaries = spread_boundaries(target.layers, min(draft.states, target.layers))
         guess = f"{counted(draft.states, 'state')} spread evenly, as an engine guesses from the depth of the draft"
     else:
@@ -242,7 +243,7 @@ def _without_ids(draft: DraftConfig, target: TargetConfig, recognition: Recognit
     if empty is not None:
         text = f"{empty.key} is empty, and the draft takes states from inside the target"
         return Trained((reading,), Question(QuestionKind.EMPTY, text))
-    if draft.algorithm.is_block:
+    if guesses:
         text = "no layer ids are written; an engine guesses them from the depth of the draft, which is often wrong"
         return Trained((reading,), Question(QuestionKind.ABSENT, text))
     if draft.states != 3 or not DEFAULTING & set(recognition.producers):
@@ -250,8 +251,18 @@ def _without_ids(draft: DraftConfig, target: TargetConfig, recognition: Recognit
         text = f"no layer ids are written, and {who} is not known to mean the default by that"
         return Trained((reading,), Question(QuestionKind.ABSENT, text))
     reason = f"no layer ids are written, and {recognition.producer} takes {guess}"
-    remark = "that ids are absent is no proof of the default: heads were published that were trained on others"
-    return Trained((replace(reading, reason=reason),), remarks=(remark,))
+    return Trained((replace(reading, reason=reason),), remarks=_doubts_of_absence(target, recognition))
+
+
+def _doubts_of_absence(target: TargetConfig, recognition: Recognition) -> tuple[str, ...]:
+    said = ["that ids are absent is no proof of the default: heads were published that were trained on others"]
+    if "SpecForge" in recognition.producers:
+        middle = target.layers // 2 + 1
+        said.append(f"SpecForge took boundary {middle} for the middle one in online training before 2025-10-20")
+    kinds = target.text.get("layer_types")
+    if "full_attention_interval" in target.text or (isinstance(kinds, list) and "linear_attention" in kinds):
+        said.append("some layers of the target are no attention, and trainers were patched that do not count them")
+    return tuple(said)
 
 
 DEFAULTING = frozenset({"SafeAILab EAGLE", "SpecForge", "NeMo Automodel", "AngelSlim", "TorchSpec", "speculators"})
@@ -266,7 +277,7 @@ def _read(ids: IdList, convention: Convention, basis: Basis, reason: str) -> Rea
 def _of_list(ids: IdList, draft: DraftConfig, target: TargetConfig) -> Trained:
     """What one list of ids says."""
     other = Convention.BOUNDARY if ids.convention is Convention.OUTPUT else Convention.OUTPUT
-    says = "means" if ids.is_firm else "is presumed to mean"
+    says = "is presumed to mean" if ids.firmness is Firmness.PRESUMED else "means"
     by_key = _read(
         ids, ids.convention, Basis.KEY, f"{ids.key} {says} by its writers ({ids.writers}) that {ids.convention.meaning}"
     )
@@ -277,6 +288,12 @@ def _of_list(ids: IdList, draft: DraftConfig, target: TargetConfig) -> Trained:
     if max(ids.ids) > target.layers:
         text = f"{ids.key} names layer {spelled((max(ids.ids),))[1:-1]}, and {target.label} has {counted(target.layers, 'layer')}"
         return Trained((by_key, against), Question(QuestionKind.RANGE, text), remarks=remarks)
+    if max(ids.ids) == target.layers and draft.target_layers not in (None, target.layers):
+        text = (
+            f"{ids.key} names layer {target.layers}, of which {target.label} has no output, and the draft is for a target "
+            f"of {counted(draft.target_layers or 0, 'layer')}"
+        )
+        return Trained((by_key, against), Question(QuestionKind.RANGE, text), remarks=remarks)
     if max(ids.ids) == target.layers:
         return _at_the_end(ids, by_key, against, target, remarks)
     shape = _shape(ids, target)
@@ -286,10 +303,10 @@ def _of_list(ids: IdList, draft: DraftConfig, target: TargetConfig) -> Trained:
             f"but where it stands it {says} that {ids.convention.meaning}"
         )
         question = Question(QuestionKind.SHAPE, text)
-        if ids.is_firm:
+        if ids.firmness is Firmness.FIRM:
             return Trained((by_key,), doubt=question, set_aside=(against,), remarks=remarks)
         return Trained((by_key, against), question, remarks=remarks)
-    if ids.is_firm or shape is ids.convention:
+    if ids.firmness is not Firmness.PRESUMED or shape is ids.convention:
         return Trained((by_key,), remarks=remarks)
     text = (
         f"{ids.key} {spelled(ids.ids)} is presumed to mean that {ids.convention.meaning}, and as it is the default of no "

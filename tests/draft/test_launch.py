@@ -237,6 +237,10 @@ class TestErrors:
         said = self.read(tmp_path, f"echo x\n{PYTHON} --model-path 'm\n".encode())
         assert "the launch on line 2 cannot be read: no closing quotation" in said
 
+    def test_a_command_without_end(self, tmp_path: Path) -> None:
+        said = self.read(tmp_path, f"{PYTHON} --x {'$' * 200_000}".encode())
+        assert "cannot be read: it is longer than 32000 characters" in said
+
     def test_no_text(self, tmp_path: Path) -> None:
         assert "is no text (byte 0 is not UTF-8)" in self.read(tmp_path, b"\xff\xfe")
 

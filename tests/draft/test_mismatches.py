@@ -173,6 +173,14 @@ class TestIds:
         assert Kind.IDS_OUT_OF_RANGE in kinds(made)
         assert Kind.TARGET_DEPTH in kinds(made)
 
+    def test_the_number_of_layers_as_an_id_of_a_draft_for_a_deeper_target(self) -> None:
+        made = pair(
+            draft("qwen3-8b.specforge-dflash", num_target_layers=36),
+            target("qwen3.5-4b", text_config={"num_hidden_layers": 33, "hidden_size": 4096}),
+        )
+        assert Kind.TARGET_DEPTH in kinds(made)
+        assert Kind.KEY_OVERRULED not in kinds(made)
+
     def test_negative_and_huge(self) -> None:
         assert {Kind.IDS_NEGATIVE, Kind.CONVENTION_OPEN} <= self.of(-1, 2, 30)
         assert Kind.IDS_OUT_OF_RANGE in self.of(1, 2, 10**30)
@@ -194,6 +202,7 @@ class TestIds:
         ("qwen3-8b.specforge-eagle3", "qwen3-8b", "NEXTN", False),
         ("qwen3-8b.specforge-eagle3", "qwen3-8b", "DFLASH", False),
         ("qwen3-8b.specforge-eagle3", "qwen3-8b", "NGRAM", True),
+        ("qwen3-8b.specforge-peagle", "qwen3-8b", "EAGLE", False),
         ("qwen3-8b.specforge-dflash", "qwen3-8b", "DFLASH", True),
         ("qwen3-8b.specforge-dflash", "qwen3-8b", "EAGLE3", False),
         ("qwen3.6-27b.specforge-dspark", "qwen3.6-27b", "DSPARK", True),
@@ -205,6 +214,13 @@ class TestIds:
 def test_the_algorithm_of_a_launch_has_to_fit_the_head(name: str, goal: str, asked: str, fits: bool) -> None:
     made = pair(draft(name), target(goal))
     assert (Kind.ALGORITHM_FLAG not in kinds(made, asked)) is fits
+
+
+def test_a_parallel_head_that_is_launched_as_eagle_3_is_warned_of() -> None:
+    assert kinds(pair(draft("qwen3-8b.specforge-peagle"), target()), "EAGLE3") == {Kind.PARALLEL_HEAD}
+    called = with_header(name="qwen3-8b.specforge-peagle", architectures=["LlamaForCausalLMEagle3"])
+    found = [each for each in mismatches_of(called, algorithm="EAGLE3") if each.kind is Kind.PARALLEL_HEAD]
+    assert [each.where for each in found] == [("mask_hidden",)]
 
 
 def test_the_silent_skip_of_fc_is_explained() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,20 @@ def test_a_checkpoint_is_no_configuration(tmp_path: Path) -> None:
 def test_draft_and_target_the_wrong_way_round(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"qwen3-8b.json is a full model \(Qwen3ForCausalLM of 36 layers\)"):
         read_pairing(TARGET, DRAFT)
+
+
+def test_a_draft_in_the_place_of_the_target() -> None:
+    with pytest.raises(
+        ConfigError, match=r"qwen3-8b.specforge-eagle3.json is a draft \(the architecture is Llama.*not a target"
+    ):
+        read_pairing(DRAFT, DRAFT)
+
+
+def test_a_pair_can_be_hashed_and_sent_to_another_process() -> None:
+    made = read_pairing(DRAFT, TARGET, header=str(PAIRS / "headers" / f"{NAME}.json"))
+    again = pickle.loads(pickle.dumps(made))
+    assert again == made
+    assert hash(again) == hash(made)
 
 
 def test_a_damaged_checkpoint_says_whose_it_is(tmp_path: Path) -> None:

@@ -154,6 +154,9 @@ class TestOtherKeys:
         assert kind(trained) is QuestionKind.SHAPE
         assert answers(trained) == [(1, 29, 57), (2, 30, 58)]
 
+    def test_at_the_top_that_are_no_default_are_what_the_key_says(self) -> None:
+        assert self.one(NESTED, 5, 9, 13).boundaries == (5, 9, 13)
+
     def test_of_speculators_are_boundaries_and_their_shape_is_a_doubt(self) -> None:
         trained = self.one(NESTED, 1, 29, 57, speculators_model_type="eagle3")
         assert trained.boundaries == (1, 29, 57)
@@ -181,11 +184,32 @@ class TestOtherKeys:
         )
         assert trained_boundaries(made, KIMI).boundaries == (5, 9)
 
+    def test_dflash_of_speculators_without_ids_is_its_own_default(self) -> None:
+        made = draft("qwen3-8b.specforge-dflash", dflash_config=..., speculators_model_type="dflash")
+        assert trained_boundaries(made, target()).boundaries == (2, 18, 33)
+        assert made.states == 3
+
     def test_dflash_without_ids_is_a_question_with_the_guess_that_engines_make(self) -> None:
         made = draft("qwen3-8b.specforge-dflash", dflash_config={"mask_token_id": 1})
         trained = trained_boundaries(made, target())
         assert kind(trained) is QuestionKind.ABSENT
         assert answers(trained) == [(2, 10, 18, 26, 34)]
+
+
+class TestAbsentIds:
+    def test_are_the_default_of_a_producer_that_means_it_by_that(self) -> None:
+        trained = trained_boundaries(draft(), target())
+        assert trained.boundaries == (2, 18, 33)
+        assert trained.readings[0].basis is Basis.DEFAULT
+        assert "SpecForge or NeMo Automodel takes layers 2, L//2 and L-3" in trained.readings[0].reason
+
+    def test_are_no_proof(self) -> None:
+        remarks = trained_boundaries(draft(), target(full_attention_interval=4)).remarks
+        assert [each.split()[0] for each in remarks] == ["that", "SpecForge", "some"]
+        assert "boundary 19" in remarks[1]
+
+    def test_of_another_number_of_states_are_a_question(self) -> None:
+        assert kind(trained_boundaries(draft(num_aux_hidden_states=5), target())) is QuestionKind.ABSENT
 
 
 class TestSeveralLists:
