@@ -219,7 +219,10 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
         (
             GRAPH_RUNNER,
             NULL_START,
-            f"{NULL_START}        if not model_runner.server_args.drop_states:\n            self.capture_hidden_mode = {MODE}.FULL\n",
+            (
+                f"{NULL_START}        if not model_runner.server_args.drop_states:\n"
+                f"            self.capture_hidden_mode = {MODE}.FULL\n"
+            ),
         ),
         (GRAPH_RUNNER, "max(self.capture_hidden_mode, spec_info.capture_hidden_mode)", "self.capture_hidden_mode"),
         (GRAPH_RUNNER, CAN_RUN, f"{CAN_RUN[:-1]} and forward_batch.capture_hidden_mode <= self.capture_hidden_mode\n"),
