@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ class EntryWords(_Table):
     dispatch: str
     algorithm_methods: tuple[str, ...]
     algorithm_from_name: str
+    algorithm_aliases: Mapping[str, str]
     algorithm_attribute: str
     arguments_methods: tuple[str, ...]
     arguments_attribute: str

@@ -165,19 +165,31 @@ class Walk:
 
     def _algorithm(self) -> Value:
         """The tree's own object for the scenario's algorithm. Raises UnknownAlgorithm where the tree certainly raises."""
+        it, entry = self.it, self.words.entry
+        name = self.scenario.algorithm.upper()
+        members = [member.name for member in classes.enum_members(it, self.roles.algorithm)]
+        alias = entry.algorithm_aliases.get(name) if name not in members else None
+        made = self._algorithm_named(self.scenario.algorithm) if alias is None or not members else None
+        if made is None and alias is not None:
+            made = self._algorithm_named(alias)
+            if isinstance(self.arguments, Ref):
+                it.base_state.write(self.arguments.oid).attrs[entry.algorithm_argument] = Known(alias)
+        if made is not None:
+            return made
+        if it.forced_facts or name in map(str.upper, members):
+            return NONE  # refused under an assumption of this walk, or by a tree that is broken: no fault of the name
+        listed = f" (it knows {', '.join(dict.fromkeys(members))})" if members else ""
+        raise UnknownAlgorithm(f"this tree knows no algorithm {self.scenario.algorithm}{listed}")
+
+    def _algorithm_named(self, name: str) -> Value | None:
         it = self.it
-        name = Known(self.scenario.algorithm)
         frame = it.module_frame(self.roles.algorithm.module)
         with it.outside():
             maker = attributes.get(it, self.roles.algorithm, self.words.entry.algorithm_from_name, frame, it.base_state)
             try:
-                return calls.call(it, maker, [name], {}, it.base_state, None, frame)
+                return calls.call(it, maker, [Known(name)], {}, it.base_state, None, frame)
             except Dead:
-                known = dict.fromkeys(member.name for member in classes.enum_members(it, self.roles.algorithm))
-        if it.forced_facts or self.scenario.algorithm.upper() in map(str.upper, known):
-            return NONE  # refused under an assumption of this walk, or by a tree that is broken: no fault of the name
-        listed = f" (it knows {', '.join(known)})" if known else ""
-        raise UnknownAlgorithm(f"this tree knows no algorithm {self.scenario.algorithm}{listed}")
+                return None
 
     def _scheduler(self, c: ClassV) -> Ref:
         it = self.it
