@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcheck.flow import recordings
 from flowcheck.interp import calls, operators
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.frames import CallEvent, Dead, Frame
@@ -62,7 +61,7 @@ class Admissions:
             if isinstance(x, Member)
             and wanted
             and order.get(x.name, 99) < min(wanted)
-            and (held := recordings.found(obj, x)) is not None
+            and (held := walk.recordings.found(runner, x, st)) is not None
             and x in alternatives(held)
         ]  # a runner without graphs refuses nothing
         if low and self._refuses(f, runner, batch, low, st, frame):

@@ -7,11 +7,14 @@ mode has recorded under that mode.
 
 from __future__ import annotations
 
-from flowcheck.interp.heap import Obj, State
-from flowcheck.interp.names import drop_unbound
-from flowcheck.interp.values import UNBOUND, Member, Ref, Value, alternatives, union_of
+from collections.abc import Hashable
 
-__all__ = ["add", "apart", "forget", "found", "recorded"]
+from flowcheck.interp.engine import Interpreter
+from flowcheck.interp.heap import State
+from flowcheck.interp.names import drop_unbound
+from flowcheck.interp.values import UNBOUND, Member, Ref, Unknown, Value, alternatives, union_of
+
+__all__ = ["Recordings"]
 
 _PREFIX = "#recorded "
 _ANY = _PREFIX + "*"
@@ -24,47 +27,61 @@ def _slot(own: Value) -> str:
     return _PREFIX + own.name if isinstance(own, Member) else _ANY
 
 
-def add(obj: Obj, own: Value, reached: Value) -> None:
-    """A forward during which ``obj`` records: ``own`` is its mode by its own account, ``reached`` what was recorded."""
-    slot = _slot(own)
-    old = drop_unbound(obj.attrs.get(slot, UNBOUND))
-    obj.attrs[slot] = reached if old is None else union_of([old, reached])
+class Recordings:
+    """The recordings that one interpreter meets.
 
-
-def found(obj: Obj, own: Value) -> Value | None:
-    """What the graphs hold of a runner whose own mode is ``own``; None where no forward recorded any.
-
-    Of several modes that the runner may have, those under which nothing was recorded stand for a runner that recorded
-    for no size of a batch: it has no graph that it could replay.
+    ``seen``: the runners, each with the mode that it set out to record with, that recorded something then.
     """
-    slots = [_slot(x) for x in alternatives(own)]
-    if _ANY in slots:
-        slots = [name for name in obj.attrs if name.startswith(_PREFIX)]
-    held = [drop_unbound(obj.attrs.get(slot, UNBOUND)) for slot in dict.fromkeys((*slots, _ANY))]
-    kept = [v for v in held if v is not None]
-    return union_of(kept) if kept else None
 
+    def __init__(self, it: Interpreter) -> None:
+        self.it = it
+        self.seen: set[Hashable] = set()
 
-def forget(obj: Obj) -> None:
-    """The runner takes another mode, and records anew."""
-    for slot in [name for name in obj.attrs if name.startswith(_PREFIX)]:
-        obj.attrs[slot] = UNBOUND
+    def apart(self, runner: Ref, attribute: str, st: State) -> list[tuple[State, Hashable]]:
+        """A state for each mode that a runner which is about to record may have; none where that is no question."""
+        obj = st.get(runner.oid)
+        modes = alternatives(obj.attrs.get(attribute, UNBOUND)) if obj is not None else ()
+        if not 2 <= len(modes) <= MOST_MODES or not all(isinstance(x, Member) for x in modes):
+            return []
+        out: list[tuple[State, Hashable]] = []
+        for mode in modes:
+            fork = st.fork()
+            fork.write(runner.oid).attrs[attribute] = mode
+            out.append((fork, (runner.oid, _slot(mode))))
+        return out
 
+    def add(self, runner: Ref, own: Value, reached: Value, st: State) -> None:
+        """A forward during which ``runner`` records: ``own`` is its mode by its own account, ``reached`` what it keeps."""
+        obj, slot = st.write(runner.oid), _slot(own)
+        old = drop_unbound(obj.attrs.get(slot, UNBOUND))
+        obj.attrs[slot] = reached if old is None else union_of([old, reached])
+        self.seen.update(self.it.arms)
 
-def recorded(obj: Obj) -> bool:
-    """Whether anything was recorded at all."""
-    return any(name.startswith(_PREFIX) for name in obj.attrs)
+    def found(self, runner: Ref, own: Value, st: State) -> Value | None:
+        """What the graphs hold of a runner whose own mode is ``own``; None where no forward recorded any.
 
+        Of several modes that the runner may have, one with which it set out to record, and with which it then has no
+        graph, is that of a runner without any size of a batch to record for: it has nothing to replay.
+        """
+        obj = st.obj(runner.oid)
+        slots = [_slot(x) for x in alternatives(own)]
+        if _ANY in slots:
+            slots = [name for name in obj.attrs if name.startswith(_PREFIX)]
+        kept: list[Value] = []
+        known = False
+        for slot in dict.fromkeys((*slots, _ANY)):
+            held = drop_unbound(obj.attrs.get(slot, UNBOUND))
+            if held is not None:
+                kept.append(held)
+                known = True
+            elif slot != _ANY and (runner.oid, slot) not in self.seen:
+                kept.append(Unknown("no forward that records this graph was found"))
+        return union_of(kept) if known else None
 
-def apart(runner: Ref, attribute: str, st: State) -> list[State]:
-    """A state for each mode that a runner which is about to record may have; none where that is no question."""
-    obj = st.get(runner.oid)
-    modes = alternatives(obj.attrs.get(attribute, UNBOUND)) if obj is not None else ()
-    if not 2 <= len(modes) <= MOST_MODES or not all(isinstance(x, Member) for x in modes):
-        return []
-    out: list[State] = []
-    for mode in modes:
-        fork = st.fork()
-        fork.write(runner.oid).attrs[attribute] = mode
-        out.append(fork)
-    return out
+    def forget(self, runner: Ref, st: State) -> None:
+        """The runner takes another mode, and records anew."""
+        slots = [name for name in st.obj(runner.oid).attrs if name.startswith(_PREFIX)]
+        if slots:
+            obj = st.write(runner.oid)
+            for slot in slots:
+                obj.attrs[slot] = UNBOUND

@@ -7,14 +7,14 @@ forward of a model that happens on the way. What those forwards mean is for :mod
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
-from flowcheck.flow import recordings
 from flowcheck.flow.admission import Admissions
 from flowcheck.flow.forwards import Case, CaseResult, Forward
 from flowcheck.flow.inputs import draft_inputs, left_behind
 from flowcheck.flow.lasting import keep
+from flowcheck.flow.recordings import Recordings
 from flowcheck.flow.relevance import Relevance
 from flowcheck.flow.roles import Roles, UnknownAlgorithm, find_roles
 from flowcheck.flow.scenario import Scenario
@@ -76,6 +76,7 @@ class Walk:
         )
         self.admissions = Admissions(self)
         self.it = Interpreter(program, self._config())
+        self.recordings = Recordings(self.it)
         self.it.forced_facts = dict(forced or {})
         self._records_graphs: dict[int, bool] = {}
         self._worker_names: dict[int, str] = {}
@@ -350,17 +351,17 @@ class Walk:
             return
         obj = st.get(ref.oid)
         same = old is not None and set(alternatives(old)) == set(alternatives(new))
-        if obj is not None and not same and recordings.recorded(obj):
-            recordings.forget(st.write(ref.oid))
+        if obj is not None and not same:
+            self.recordings.forget(ref, st)
 
-    def _apart(self, f: FuncV, args: list[Value], st: State) -> list[State]:
+    def _apart(self, f: FuncV, args: list[Value], st: State) -> list[tuple[State, Hashable]]:
         """A runner that records: what it records under each mode that it may have is told apart."""
         if not args or not isinstance(args[0], Ref) or not self._records(f.name) or f.name == "__init__":
             return []
         obj = st.get(args[0].oid)
         if obj is None or obj.cls is None or obj.cls.is_record or not self.records_graphs(obj.cls):
             return []
-        return recordings.apart(args[0], self.words.mode.attribute, st)
+        return self.recordings.apart(args[0], self.words.mode.attribute, st)
 
     def _records(self, name: str) -> bool:
         return name == "__init__" or any(fnmatch.fnmatch(name, p) for p in self.words.graph.record_methods)
@@ -418,7 +419,7 @@ class Walk:
         runner = self._graph_runner(event.frame, st)
         if runner is not None and self._recording(event.frame, runner):
             own = self.read(runner, self.words.mode.attribute, event)
-            recordings.add(st.write(runner.oid), own, reached)
+            self.recordings.add(runner, own, reached, st)
             self.note("record", event, owner, batch, asked, reached, runner)
             return self._output(event)
         if it.in_base:
@@ -458,7 +459,7 @@ class Walk:
         batch = self._batch_argument(event) or self._nearest_batch(event.frame, st)
         if batch is None:
             return None
-        recorded = recordings.found(st.obj(runner.oid), self.read(runner, self.words.mode.attribute, event))
+        recorded = self.recordings.found(runner, self.read(runner, self.words.mode.attribute, event), st)
         if recorded is None:
             recorded = Unknown("no forward that records this graph was found")
         asked = self.read(batch, self.words.mode.attribute, event)

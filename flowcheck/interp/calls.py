@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import (
@@ -266,11 +266,18 @@ def call_function(
     if states:
         effect = it.effect_statement
 
-        def arm(s: State) -> Value:
-            it.effect_statement = effect
-            return call_function(it, f, list(args), dict(keywords), s, node, fr, open_, hook)
+        def arm(name: Hashable) -> Callable[[State], Value]:
+            def run(s: State) -> Value:
+                it.effect_statement = effect
+                it.arms.append(name)
+                try:
+                    return call_function(it, f, list(args), dict(keywords), s, node, fr, open_, hook)
+                finally:
+                    it.arms.pop()
 
-        return it.both(st, [(s, arm) for s in states])
+            return run
+
+        return it.both(st, [(s, arm(name)) for s, name in states])
     want: bool | None = None
     if it.wanted is not None and it.wanted[0] is node:
         want = it.wanted[1]
@@ -378,7 +385,7 @@ def _skeleton_call(
     for v in [*args, *keywords.values()]:
         if any(isinstance(x, Ref) and x.oid not in it.base.objects for x in alternatives(v)):
             return None
-    return (id(f.node), f.env, tuple(args), tuple(sorted(keywords.items(), key=lambda item: item[0])))
+    return (id(f.node), f.env, tuple(args), tuple(sorted(keywords.items(), key=lambda item: item[0])), *it.arms)
 
 
 def _bounded(

@@ -60,7 +60,8 @@ class Config:
     ``observer``: sees every call that is not entered; a returned value is the call's result. ``on_store``: sees every
     store to a tracked attribute (object, name, old value, new value, state). ``on_return``: sees what every function of
     the tree returns (function, arguments, value, state, frame). ``apart``: the states in which a call is run one by one
-    and not at once (function, arguments, state); none where that makes no difference. ``follow_raises``: whether an
+    and not at once, each with what it is called in ``Interpreter.arms`` meanwhile (function, arguments, state); none
+    where that makes no difference. ``follow_raises``: whether an
     exception that nothing on the stack can catch is followed outwards through ``finally`` and context managers; without,
     it is only noted.
     """
@@ -80,7 +81,7 @@ class Config:
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
-    apart: Callable[[FuncV, list[Value], State], list[State]] | None = None
+    apart: Callable[[FuncV, list[Value], State], list[tuple[State, Hashable]]] | None = None
     follow_raises: bool = True
     max_steps: int = 4_000_000
     max_depth: int = 60
@@ -142,6 +143,7 @@ class Interpreter:
         self.deadline: float | None = None
         self.wanted: tuple[ir.Node, bool] | None = None
         self.eager_depth = 0
+        self.arms: list[Hashable] = []
         self.dear: set[int] = set()
         self.skeleton_calls: dict[tuple[object, ...], Value] = {}
         self.intercept: tuple[ir.Call, Callable[[list[Value], dict[str, Value], bool], None]] | None = None
