@@ -387,15 +387,12 @@ def _eager(
     """A skeleton whose constructor is also run, for the order of its effects on what is tracked."""
     ref = skeleton(it, c, args, keywords, st, node, fr, open_)
     it.base.objects[ref.oid].unmade = st is not it.base_state
-    limit, it.lazy_limit = it.lazy_limit, it.steps + it.config.eager_budget
     it.eager_depth += 1
     try:
-        _initialise(it, c, ref, args, keywords, st, node, fr, open_)
+        with it.uncharged(it.config.eager_budget):
+            _initialise(it, c, ref, args, keywords, st, node, fr, open_)
     finally:
         it.eager_depth -= 1
-        if limit is not None:  # what construction has cost is not charged to the attribute that asked for it
-            limit = max(limit, it.steps + it.config.skeleton_budget)
-        it.lazy_limit = limit
     return ref
 
 

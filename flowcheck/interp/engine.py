@@ -120,6 +120,7 @@ class Interpreter:
         self.lazy_so_far: dict[Hashable, Value] = {}
         self.lazy_depth = 0
         self.lazy_limit: int | None = None
+        self.granted = 0  # steps of imports and recordings: no attribute that asked for them is charged with them
         self.in_base = 0
         self.quiet = 0
         self.opaque: set[int] = set()
@@ -164,7 +165,7 @@ class Interpreter:
             raise Budget(f"more than {self.config.max_steps} steps")
         if self.budgets and self.steps > self.budgets[-1]:
             raise CallCut
-        if self.lazy_limit is not None and self.steps > self.lazy_limit:
+        if self.lazy_limit is not None and self.steps - self.granted > self.lazy_limit:
             raise LazyCut
         if self.deadline is not None and not self.steps & 0xFFF and time.monotonic() > self.deadline:
             raise Budget("the time budget")
@@ -174,6 +175,22 @@ class Interpreter:
         """The most rounds of a loop that are followed one by one. A constructor that records has one for each size of a
         batch, and they differ in nothing that is asked."""
         return self.config.max_recorded if self.eager_depth else self.config.max_unroll
+
+    @property
+    def charged(self) -> int:
+        """The steps that count against the budget of an attribute on demand."""
+        return self.steps - self.granted
+
+    @contextmanager
+    def uncharged(self, budget: int | None) -> Iterator[None]:
+        """What happens here has a budget of its own, and costs the attribute that asked for it nothing."""
+        start, granted = self.steps, self.granted
+        limit, self.lazy_limit = self.lazy_limit, None if budget is None else self.charged + budget
+        try:
+            yield
+        finally:
+            self.lazy_limit = limit
+            self.granted = granted + self.steps - start
 
     # -------------------------------------------------------------------------------------------- entry points
     def eval(self, e: ir.Expr, frame: Frame, state: State) -> Value:

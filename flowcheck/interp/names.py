@@ -277,15 +277,12 @@ def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:
         return
     it.ran.add(id(statement))
     lazy_depth, it.lazy_depth = it.lazy_depth, 0  # an import is a run of its own, whoever asked for the name
-    lazy_limit, it.lazy_limit = it.lazy_limit, None
     eager, it.eager_depth = it.eager_depth, 0
-    start = it.steps
     try:
-        with it.outside():
+        with it.outside(), it.uncharged(None):
             it.exec_block((statement,), it.module_frame(module), it.base_state)
     finally:
         it.lazy_depth, it.eager_depth = lazy_depth, eager
-        it.lazy_limit = lazy_limit + it.steps - start if lazy_limit is not None else None
 
 
 def apply_patches(it: Interpreter) -> None:

@@ -170,7 +170,7 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
     it.lazy_busy.add(key)
     it.count("skeleton attributes")
     limit = it.lazy_limit
-    own = it.steps + (it.config.skeleton_budget if limit is None else it.config.nested_budget)
+    own = it.charged + (it.config.skeleton_budget if limit is None else it.config.nested_budget)
     it.lazy_limit = own if limit is None else min(own, limit)
     result: Value | None = None
     failed = False
@@ -192,7 +192,7 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
                         result = value if result is None else join(result, value)
                 overridden |= _replacing(c)
     except LazyCut:
-        if limit is not None and it.steps > limit:
+        if limit is not None and it.charged > limit:
             raise  # it is what asked for this attribute that has run out
         result = Unknown(f"{obj.cls.name}.{name} costs too much to evaluate", ("skeleton", b.oid, name))
     finally:
@@ -337,13 +337,13 @@ def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: 
         st.put(b.oid, marker)
         plain = None if vague else _constants(group)
         limit = it.lazy_limit
-        if plain is not None and (limit is None or it.steps + WORTH_OF_A_GUARD < limit):
-            it.lazy_limit = it.steps + WORTH_OF_A_GUARD
+        if plain is not None and (limit is None or it.charged + WORTH_OF_A_GUARD < limit):
+            it.lazy_limit = it.charged + WORTH_OF_A_GUARD
         try:
             fr = _frame_for(it, b, obj, c, f, arguments, st)
             outcomes = it.exec_block(body, fr, st)
         except LazyCut:
-            if plain is None or (limit is not None and it.steps > limit):
+            if plain is None or (limit is not None and it.charged > limit):
                 raise
             return plain
         except Dead:
