@@ -149,7 +149,9 @@ def _split(crew: Crew, ground: Ground, forced: Forced, joined: Outcome, depth: i
     if not trouble or not depth:
         return [joined]
     bad = [f for f in joined.flows if not f.replay_guard and not is_proved(f, required)]
-    near = {s.place.symbol for f in bad for m in (*f.asked, *f.reached) for s in m.evidence}
+    modes = [m for f in bad for m in (*f.asked, *f.reached)]
+    low = [m for m in modes if m.member != required and m.evidence] or modes
+    near = {s.place.symbol for m in low for s in m.evidence}
     on_the_way = {step.note for f in bad for step in f.chain}
     best: tuple[int, Any, list[Outcome]] | None = None
     for key in candidates(joined.asked, near, on_the_way, forced):

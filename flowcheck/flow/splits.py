@@ -58,11 +58,14 @@ def settings_asked(walk: Walk) -> Asked:
 def candidates(asked: Asked, near: set[str], on_the_way: set[str], forced: dict[Any, Any]) -> list[Any]:
     """Free settings that were tested in functions of a flow that is not proved: the ones worth a walk for each value.
 
-    ``near``: the functions in which its modes are made come first. ``on_the_way``: the others of its chain.
+    ``near``: the functions in which its modes are made come first. ``on_the_way``: the others of its chain. Among
+    them a switch comes before a comparison, and what more functions test before what fewer do: it has more tests that
+    have to agree.
     """
     out: list[Any] = []
+    by_tests = sorted(asked, key=lambda item: (item[0][0] != "free", -len(item[1])))
     for functions in (near, on_the_way):
-        out += [key for key, where in asked if key not in forced and key not in out and where & functions]
+        out += [key for key, where in by_tests if key not in forced and key not in out and where & functions]
     return out[:MOST_CANDIDATES]
 
 

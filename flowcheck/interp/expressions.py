@@ -132,10 +132,18 @@ def _unary(it: Interpreter, e: ir.UnaryOp, fr: Frame, st: State) -> Value:
     v = it.eval(e.operand, fr, st)
     if e.op == "not":
         t = operators.truth(it, v, st, fr)
-        if t is None:
-            key = operators.truth_key(v)
-            return Unknown("not", None if key is None else ("not", key))
-        return Known(not t)
+        if t is not None:
+            return Known(not t)
+        items = alternatives(v)
+        if not all(isinstance(x, (Known, Unknown)) for x in items):
+            return Unknown("not")
+        return union_of(
+            [
+                Known(not x.value) if isinstance(x, Known)
+                else Unknown("not", None if (key := operators.truth_key(x)) is None else ("not", key))
+                for x in items
+            ]
+        )  # fmt: skip
     return operators.unary(it, e.op, v, fr, st, e)
 
 

@@ -234,6 +234,10 @@ def key_truth(it: Interpreter, key: Any, st: State) -> bool | None:
 
 def learn(it: Interpreter, v: Value, want: bool, st: State) -> None:
     """Records on this path that the tested value was ``want``, where the value has an identity."""
+    if isinstance(v, Union):  # the one alternative that can be it says what holds
+        fitting = [x for x in v.items if not (isinstance(x, Known) and bool(x.value) != want)]
+        if len(fitting) == 1:
+            v = fitting[0]
     if isinstance(v, Unknown) and v.key is not None and v.truth is None:
         it.asked_keys[v.key] = it.asked_keys.get(v.key, 0) + 1
         if it.active is not None:
@@ -256,6 +260,9 @@ def learn_key(key: Any, want: bool, st: State) -> None:
             return
         if op in ("==", "is") and want and isinstance(right, tuple) and right[0] == "lit":
             st.facts[("value", left)] = right[1]
+            while isinstance(left, tuple) and left[0] == "attr" and right[1] is not None:
+                left = left[1]  # what has an attribute is not None
+                st.facts[("cmp", "is", left, ("lit", None))] = False
     st.facts[key] = want
 
 
