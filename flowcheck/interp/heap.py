@@ -284,6 +284,10 @@ class BaseState(State):
         kept = self.base.objects.get(leave)
         for layer in reversed(layers):
             self.base.objects.update(layer.objects)
+            for oid, obj in layer.objects.items():
+                if obj.kind == "dict" and obj.attrs:  # what one path knows of its entries others may not
+                    self.base.objects[oid] = shared = obj.copy()
+                    shared.attrs.clear()
         if kept is not None:
             self.base.objects[leave] = kept
 

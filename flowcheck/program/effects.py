@@ -3,7 +3,8 @@
 A function matters when its text touches something tracked (a *seed*), or when it may call one that does. Calls are
 resolved by scope where the text says enough: ``self.m(`` within the file or by method name, ``f(`` within the file or by
 function name; ``x.m(`` by method name. What a function that matters reads from a module variable, others have put there:
-functions of its file that declare a ``global`` which it mentions matter too. The answer errs towards "matters", except
+functions of its file that declare a ``global`` which it mentions matter too, and those that fill a container of the
+module from which a seed takes something. The answer errs towards "matters", except
 for names that so many unrelated classes define that following them would make everything matter; those are listed as an
 assumption.
 """
@@ -24,6 +25,16 @@ _CALL = re.compile(rb"\b[A-Za-z_]\w*\(")
 _DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
 _DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(")
 _GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)
+_CONTAINER = re.compile(
+    rb"^([A-Za-z_]\w*)[ \t]*(?::[^=\n]+)?=[ \t]*"
+    rb"(?:[\[{]|(?:collections\.|queue\.)?(?:dict|list|set|deque|defaultdict|OrderedDict|(?:Simple|Lifo)?Queue)\b)",
+    re.M,
+)
+_FILLING = (
+    rb"(?:\[[^\]\n]*\][ \t]*[-+|&]?=(?!=)"
+    rb"|\.(?:append|appendleft|add|clear|extend|insert|pop|popitem|popleft|put|put_nowait|remove|setdefault|update)\()"
+)
+_GIVES = re.compile(rb"\breturn\b|\byield\b")
 _ANSWERS = re.compile(rb"\breturn[ \t]+(?!(?:None|False)\b)[^\s#]")
 _ON_ITS_OWN = frozenset({"__init__", "__post_init__", "__new__", "__enter__", "__exit__"})
 """Methods that run when a class is called or an instance is entered, without a call that names them."""
@@ -104,6 +115,7 @@ class Effects:
                 for j in targets:
                     callers.setdefault(j, []).append(i)
         todo = [i for i, d in enumerate(self.defs) if d.seed]
+        todo.extend(self._fillers(set(todo), callers))
         reached: set[int] = set()
         while todo:
             while todo:
@@ -134,6 +146,26 @@ class Effects:
                 mention = re.compile(rb"\b(?:" + b"|".join(names) + rb")\b")
                 if any(i in reached and mention.search(data, self.defs[i].start, self.defs[i].end) for i in here):
                     yield from (i for i in here if self.defs[i].start < m.start() < self.defs[i].end)
+
+    def _fillers(self, seeds: set[int], callers: dict[int, list[int]]) -> Iterator[int]:
+        """The functions that fill a container of their module out of which a seed may take a batch or a mode: the seed
+        mentions the container, or calls a function that does."""
+        takers: dict[str, list[_Def]] = {}
+        for i, d in enumerate(self.defs):
+            if i in seeds or (
+                not seeds.isdisjoint(callers.get(i, ())) and _GIVES.search(self._tree.read(d.path), d.start, d.end)
+            ):
+                takers.setdefault(d.path, []).append(d)
+        for path, here in takers.items():
+            data = self._tree.read(path)
+            for name in {re.escape(m.group(1)) for m in _CONTAINER.finditer(data)}:
+                word = re.compile(rb"\b" + name + rb"\b")
+                if any(word.search(data, d.start, d.end) for d in here):
+                    fills = re.compile(rb"(?<![\w.])" + name + _FILLING + rb"|\bdel[ \t]+" + name + rb"\[")
+                    at = [m.start() for m in fills.finditer(data)]
+                    yield from (
+                        i for i, d in enumerate(self.defs) if d.path == path and any(d.start < x < d.end for x in at)
+                    )
 
     def _file(
         self,

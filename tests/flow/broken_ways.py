@@ -802,6 +802,88 @@ HARD: tuple[Case, ...] = (
         rules="HS101",
     ),
     case(
+        "by-a-function-that-names-only-the-dictionary",
+        top("""
+            HELD = {}
+
+
+            def hold(batch):
+                HELD["batch"] = batch
+
+
+            def exchange():
+                HELD["batch"] = HELD.pop("spare")
+
+
+            def mark():
+                HELD["batch"].capture_hidden_mode = CaptureHiddenMode.FULL
+        """),
+        extend("""
+            hold(model_worker_batch)
+            HELD["spare"] = batch.get_model_worker_batch()
+            exchange()
+            mark()
+        """),
+        rules="HS101",
+    ),
+    case(
+        "by-a-function-that-empties-a-dictionary-of-another-module",
+        (
+            FORWARD_BATCH,
+            "",
+            lines(
+                f"""
+
+
+            LOW = {LAST}
+            WANTED = {{}}
+
+
+            def want(key, mode):
+                WANTED[key] = mode
+
+
+            def forget():
+                WANTED.clear()
+                WANTED.update(extend=LOW)
+
+
+            def wanted(key):
+                return WANTED.get(key, LOW)
+        """,
+                0,
+            ),
+        ),
+        imports("from sglang.srt.model_executor.forward_batch_info import forget, want, wanted"),
+        extend(f"""
+            want("extend", {MODE}.FULL)
+            forget()
+            model_worker_batch.capture_hidden_mode = wanted("extend")
+        """),
+        rules="HS101",
+        also="HS109",
+    ),
+    case(
+        "by-a-dictionary-under-another-name",
+        top(f"""
+            WANTED = {{}}
+
+
+            def wanted(key):
+                return WANTED[key]
+
+
+            def lower(rows=WANTED):
+                rows["extend"] = {LAST}
+        """),
+        extend(f"""
+            WANTED["extend"] = {MODE}.FULL
+            lower()
+            model_worker_batch.capture_hidden_mode = wanted("extend")
+        """),
+        rules="HS109",
+    ),
+    case(
         "by-operator-setitem-of-vars",
         imports("import operator"),
         after(f'operator.setitem(vars(model_worker_batch), "capture_hidden_mode", {LAST})  # HS101'),

@@ -20,7 +20,7 @@ from tests.flow.edits import (
     verify_input,
     with_registry,
 )
-from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, edited
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, edited
 
 __all__ = ["HEALTHY_REWRITES"]
 
@@ -254,6 +254,123 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
             HELD["batch"].capture_hidden_mode = CaptureHiddenMode.FULL
             HELD["spare"] = None
             assert HELD["batch"] is model_worker_batch
+        """),
+    ),
+    case(
+        "a-dictionary-of-the-module-in-every-forward",
+        top("HELD = {}", MODEL_RUNNER, "class ModelRunner"),
+        (
+            MODEL_RUNNER,
+            "        can_run_graph = bool(",
+            lines(
+                """
+            HELD["batch"] = forward_batch
+            HELD["batch"].capture_hidden_mode = forward_batch.capture_hidden_mode
+            can_run_graph = bool(
+        """,
+                8,
+            ).rstrip("\n"),
+        ),
+        (
+            GRAPH_RUNNER,
+            "            return forward(forward_batch.input_ids, forward_batch)\n",
+            "            return self.model_runner.forward(forward_batch)[0]\n",
+        ),
+        (
+            MODEL_RUNNER,
+            "        self.init_cuda_graphs()\n",
+            "        self.init_cuda_graphs()\n        self.warmed = self.graph_runner is not None\n",
+        ),
+        (MODEL_RUNNER, "            and self.graph_runner\n", "            and self.graph_runner is not None\n"),
+    ),
+    case(
+        "a-dictionary-of-the-module-that-functions-share",
+        top("""
+            HELD = {}
+
+
+            def hold(batch):
+                HELD["batch"] = batch
+
+
+            def mark():
+                HELD["batch"].capture_hidden_mode = CaptureHiddenMode.FULL
+
+
+            def is_held():
+                return "batch" in HELD
+
+
+            def spare():
+                HELD["spare"] = None
+
+
+            def drop_spare():
+                HELD.pop("spare", None)
+        """),
+        extend("""
+            spare()
+            hold(model_worker_batch)
+            assert is_held()
+            drop_spare()
+            mark()
+        """),
+    ),
+    case(
+        "a-mode-in-a-dictionary-of-the-module",
+        top("""
+            WANTED = {"note": ""}
+
+
+            def want(key, mode):
+                WANTED[key] = mode
+
+
+            def wanted(key):
+                return WANTED[key]
+
+
+            def count():
+                return len(WANTED)
+
+
+            def clear():
+                WANTED.clear()
+        """),
+        extend("""
+            clear()
+            want("extend", CaptureHiddenMode.FULL)
+            want("verify", CaptureHiddenMode.LAST)
+            if count() > 1:
+                model_worker_batch.capture_hidden_mode = wanted("extend")
+        """),
+    ),
+    case(
+        "a-dictionary-of-another-module",
+        (
+            FORWARD_BATCH,
+            "",
+            lines(
+                """
+
+
+            HELD = {}
+
+
+            def hold(batch):
+                HELD["batch"] = batch
+
+
+            def held():
+                return HELD["batch"]
+        """,
+                0,
+            ),
+        ),
+        imports("from sglang.srt.model_executor.forward_batch_info import held, hold"),
+        extend("""
+            hold(model_worker_batch)
+            held().capture_hidden_mode = CaptureHiddenMode.FULL
         """),
     ),
     case(
