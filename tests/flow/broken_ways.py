@@ -884,6 +884,40 @@ HARD: tuple[Case, ...] = (
         rules="HS109",
     ),
     case(
+        "by-the-round-after",
+        extend(f"""
+            rows = []
+            for turn in range(batch.batch_size() + 1):
+                made = batch.get_model_worker_batch()
+                made.capture_hidden_mode = {MODE}.FULL
+                if rows:
+                    rows[-1].capture_hidden_mode = {LAST}  # HS101
+                rows.append(made)
+            model_worker_batch = rows[0]
+        """),
+        also="HS102 HS109",
+    ),
+    case(
+        "by-a-keyword-that-every-round-of-a-recording-lowers",
+        (
+            GRAPH_RUNNER,
+            "            capture_hidden_mode=self.capture_hidden_mode,\n        )\n",
+            "            **options,\n        )\n",
+        ),
+        (
+            GRAPH_RUNNER,
+            "        forward_batch = ForwardBatch(\n",
+            lines(
+                f"""
+            options = {{"capture_hidden_mode": self.capture_hidden_mode}}
+            options["capture_hidden_mode"] = {LAST}  # HS104
+            forward_batch = ForwardBatch(
+        """,
+                8,
+            ),
+        ),
+    ),
+    case(
         "by-operator-setitem-of-vars",
         imports("import operator"),
         after(f'operator.setitem(vars(model_worker_batch), "capture_hidden_mode", {LAST})  # HS101'),

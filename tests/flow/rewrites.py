@@ -149,6 +149,74 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
         """),
     ),
     case(
+        "keyword-arguments-in-every-round-of-a-recording",
+        (
+            GRAPH_RUNNER,
+            "            capture_hidden_mode=self.capture_hidden_mode,\n        )\n",
+            "            **options,\n        )\n",
+        ),
+        (
+            GRAPH_RUNNER,
+            "        forward_batch = ForwardBatch(\n",
+            lines(
+                """
+            options = {"capture_hidden_mode": None}
+            options["capture_hidden_mode"] = self.capture_hidden_mode
+            forward_batch = ForwardBatch(
+        """,
+                8,
+            ),
+        ),
+    ),
+    case(
+        "an-attribute-set-in-every-round-of-a-recording",
+        (
+            GRAPH_RUNNER,
+            "            capture_hidden_mode=self.capture_hidden_mode,\n        )\n",
+            "        )\n        forward_batch.capture_hidden_mode = self.capture_hidden_mode\n",
+        ),
+        (
+            GRAPH_RUNNER,
+            "                capture_hidden_mode=CaptureHiddenMode.FULL,\n            )\n",
+            lines(
+                """
+                capture_hidden_mode=CaptureHiddenMode.LAST,
+            )
+            self.raise_mode(spec_info)
+        """,
+                0,
+            )
+            .replace(")", "            )")
+            .replace("capture", "                capture", 1)
+            .replace("self.", "            self."),
+        ),
+        method(
+            """
+            def raise_mode(self, info):
+                info.capture_hidden_mode = CaptureHiddenMode.FULL
+        """,
+            GRAPH_RUNNER,
+            "    def get_spec_info(self",
+        ),
+    ),
+    case(
+        "a-batch-of-the-round-before",
+        extend("""
+            last = None
+            for turn in range(batch.batch_size()):
+                made = batch.get_model_worker_batch()
+                made.capture_hidden_mode = CaptureHiddenMode.FULL
+                if last is not None:
+                    last.capture_hidden_mode = CaptureHiddenMode.LAST
+                last = made
+            while True:
+                model_worker_batch = batch.get_model_worker_batch()
+                model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+                if batch.batch_size() > 0:
+                    break
+        """),
+    ),
+    case(
         "a-copy-of-every-field",
         imports("import dataclasses as records", FORWARD_BATCH),
         (
