@@ -469,7 +469,7 @@ def forget_container(it: Interpreter, v: Value, st: State) -> None:
     for x in alternatives(v):
         if isinstance(x, Ref):
             obj = st.get(x.oid)
-            if obj is not None and obj.cls is None and obj.kind in ("list", "dict", "set"):
+            if obj is not None and obj.cls is None and obj.kind in ("list", "dict", "set", "queue"):
                 obj = st.write(x.oid)
                 obj.items = None
                 obj.elements = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, functions, managers, operators, views
+from flowcheck.interp import attributes, functions, managers, operators, queue_models, views
 from flowcheck.interp.confined import drop_entry, entry_of, store_entry
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration_models import key_each, ordered
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 PURE_METHODS = frozenset(
     n for n in dir(str) if not n.startswith("_")
 ) - {"format", "format_map", "maketrans", "translate", "encode"}  # fmt: skip
+
+
+DEQUE_METHODS = frozenset({"appendleft", "extendleft", "popleft", "rotate"})
 
 
 def method(
@@ -67,6 +70,8 @@ def method(
             return Unknown(f"{name}(…)")
         if obj.kind == "dict":
             return _dict_method(it, x, obj, name, a, kw, st, node, fr)
+        if obj.kind == "queue":
+            return queue_models.method(it, x, obj, name, a, kw, st, node, fr)
         if obj.tag == managers.STACK:
             return managers.method(it, x, name, a, kw, st, node, fr)
         if obj.kind in ("list", "set", "iterator"):
@@ -261,6 +266,11 @@ def _list_method(
             )
             return ref
         return Unknown(f"set.{name}(…)")
+    if obj.kind == "list" and name in DEQUE_METHODS:
+        rows = operators.iterate(it, a[0], fr, st, node) if name == "extendleft" and a else None
+        given = queue_models.of_deque(it, x, name, a, rows, st, node, fr)
+        if given is not None:
+            return given
     w = st.write(x.oid)
     weak = not w.exact
     if name in ("append", "add"):

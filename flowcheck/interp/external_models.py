@@ -6,9 +6,20 @@ Everything else outside is unknown: it may return anything, and cannot write a P
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, builtin_models, calls, classes, functions, managers, observed, operators
+from flowcheck.interp import (
+    attributes,
+    builtin_models,
+    calls,
+    classes,
+    functions,
+    managers,
+    observed,
+    operators,
+    queue_models,
+)
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
     NONE,
@@ -257,8 +268,12 @@ def _deque(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | No
         ref = it.new_list(st, None)
         if a:
             builtin_models.method(it, ref, "extend", a[:1], {}, st, node, fr)
+        st.write(ref.oid).tag = "deque"
         return ref
-    return builtin_models.MODELS["list"](it, a, {}, st, node, fr)
+    made = builtin_models.MODELS["list"](it, a, {}, st, node, fr)
+    if isinstance(made, Ref):
+        st.write(made.oid).tag = "deque"
+    return made
 
 
 def _nullcontext(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
@@ -393,6 +408,9 @@ MODELS: dict[str, Model] = {
     "collections.defaultdict": _defaultdict,
     "collections.OrderedDict": _ordered,
     "collections.deque": _deque,
+    "queue.Queue": partial(queue_models.make, queue_models.FIRST),
+    "queue.SimpleQueue": partial(queue_models.make, queue_models.FIRST),
+    "queue.LifoQueue": partial(queue_models.make, queue_models.LAST),
     "contextlib.nullcontext": _nullcontext,
     "contextlib.suppress": _manager("suppress"),
     "contextlib.closing": _manager("closing"),

@@ -332,7 +332,7 @@ def _join_items(a: Obj, b: Obj) -> Any:
     x, y = a.items, b.items
     if x is None or y is None:
         return None
-    if a.kind in ("list", "iterator"):
+    if a.kind in ("list", "iterator", "queue"):
         return [join(p, q) for p, q in zip(x, y, strict=False)] if len(x) == len(y) else None
     if a.kind == "dict":
         if list(x) != list(y):

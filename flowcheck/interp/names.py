@@ -235,7 +235,7 @@ def _plain_global(it: Interpreter, module: Module, name: str, st: State, hook: b
 def _open_shared(it: Interpreter, module: Module, name: str, v: Ref) -> None:
     """A container at module level that functions fill later holds more than its module's top level says."""
     obj = it.base.objects.get(v.oid)
-    if obj is None or obj.cls is not None or obj.kind not in ("list", "dict", "set") or obj.items is None:
+    if obj is None or obj.cls is not None or obj.kind not in ("list", "dict", "set", "queue") or obj.items is None:
         return
     own, other = it.program.mutated(module, name)
     if other or (own and not obj.items):

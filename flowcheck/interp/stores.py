@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import queue
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ CONTAINER_NAMES = {
     "list": frozenset(dir(list)) | frozenset(dir(collections.deque)),
     "dict": frozenset(dir(dict)) | frozenset(dir(collections.OrderedDict)) | frozenset(dir(collections.Counter)),
     "set": frozenset(dir(set)),
+    "queue": frozenset(dir(queue.Queue)),
     "iterator": frozenset(dir(types.GeneratorType)),
 }
 

@@ -90,6 +90,10 @@ def is_instance(it: Interpreter, x: Value, c: Value, st: State) -> bool | None:
             if obj is None:
                 return None
             if obj.cls is None:
+                if obj.kind == "queue":
+                    return None
+                if obj.tag == "deque" and c.name == "collections.deque":
+                    return True
                 if obj.kind in ("list", "dict", "set"):
                     last = c.name.rsplit(".", 1)[-1]
                     if last in ("Sequence", "Iterable", "Mapping", "Collection", "List", "Dict", "Set", "Hashable"):
@@ -128,6 +132,8 @@ def _is_builtin_instance(x: Value, name: str, st: State) -> bool | None:
             if obj.kind == "exception":
                 of = getattr(builtins, str(obj.tag), None)
                 return issubclass(of, kind) if isinstance(of, type) and isinstance(kind, type) else None
+            if obj.tag == "deque" or obj.kind == "queue":
+                return False
             return obj.kind == name if obj.kind in ("list", "dict", "set") else None
         if any(name in b.external for b in obj.cls.mro):
             return True

@@ -918,6 +918,36 @@ HARD: tuple[Case, ...] = (
         ),
     ),
     case(
+        "by-the-other-end-of-a-deque",
+        imports("from collections import deque"),
+        extend(f"""
+            pending = deque([model_worker_batch])
+            pending.appendleft(batch.get_model_worker_batch())
+            pending.popleft().capture_hidden_mode = {MODE}.FULL
+            model_worker_batch = pending.popleft()
+        """),
+        rules="HS101",
+    ),
+    case(
+        "by-the-second-of-a-queue",
+        imports("import queue"),
+        extend(f"""
+            modes = queue.Queue()
+            modes.put({MODE}.FULL)
+            modes.put({LAST})  # HS101
+            modes.get()
+            model_worker_batch.capture_hidden_mode = modes.get()
+        """),
+    ),
+    case(
+        "by-an-item-that-a-list-loses-to-nobody",
+        extend(f"""
+            modes = [{LAST}, {MODE}.FULL, {LAST}]  # HS101
+            highest = modes.pop(1)
+            model_worker_batch.capture_hidden_mode = modes[1]
+        """),
+    ),
+    case(
         "by-operator-setitem-of-vars",
         imports("import operator"),
         after(f'operator.setitem(vars(model_worker_batch), "capture_hidden_mode", {LAST})  # HS101'),

@@ -442,6 +442,42 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
         """),
     ),
     case(
+        "a-deque",
+        imports("from collections import deque"),
+        method("""
+            def waiting(self, batch):
+                rows = deque()
+                rows.append(batch)
+                rows.appendleft(None)
+                spare = rows.popleft()
+                if spare is None:
+                    rows.append(spare)
+                return rows
+        """),
+        extend("""
+            pending = self.waiting(model_worker_batch)
+            spare = batch.get_model_worker_batch()
+            pending.append(spare)
+            model_worker_batch = pending.popleft()
+            model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+            pending.pop().capture_hidden_mode = CaptureHiddenMode.LAST
+        """),
+    ),
+    case(
+        "a-queue",
+        imports("import queue\nfrom queue import SimpleQueue"),
+        extend("""
+            pending, modes = queue.Queue(), SimpleQueue()
+            pending.put(model_worker_batch)
+            modes.put(CaptureHiddenMode.FULL)
+            modes.put(CaptureHiddenMode.LAST)
+            while not pending.empty():
+                model_worker_batch = pending.get()
+                model_worker_batch.capture_hidden_mode = modes.get_nowait()
+                pending.task_done()
+        """),
+    ),
+    case(
         "an-item-of-the-attributes",
         imports("import operator"),
         extend('operator.setitem(vars(model_worker_batch), "capture_hidden_mode", CaptureHiddenMode.FULL)'),

@@ -829,6 +829,57 @@ class Counter:
         type(self).total += 1
         self.id = Counter.total
 return [Counter().id for _ in range(3)], Counter.total
+### deque
+import collections
+one, two = [1], [2]
+q = collections.deque()
+q.append(one); q.append(two); q.appendleft([0])
+first = q.popleft()
+q.extendleft([7, 8]); q.rotate(1); q.rotate(-1)
+one.append("kept")
+last = q.pop()
+same = q[-1] is one
+q.extend("xy")
+try:
+    collections.deque().popleft()
+except IndexError:
+    last.append("empty")
+return first, last, same, list(q), len(q), bool(q), isinstance(q, list), isinstance(q, collections.deque)
+### queue
+import queue
+q, stack, plain = queue.Queue(), queue.LifoQueue(0), queue.SimpleQueue()
+one, two = [1], [2]
+for kept in (q, stack, plain):
+    kept.put(one)
+    kept.put_nowait(two)
+got = q.get(), stack.get(block=False), plain.get_nowait()
+got[0].append("first"); got[1].append("last")
+sizes = q.qsize(), q.empty(), plain.empty(), q.full()
+q.get(); q.task_done()
+if q:
+    try:
+        q.get_nowait()
+    except queue.Empty:
+        got[2].append("empty")
+return got[0], got[1], got[2] is one, sizes, q.empty()
+### queue in a slice
+from collections import deque
+from queue import Queue
+def main(a, b, c):
+    rows = turn({"x": 1}, {"x": 2}, {"x": 3})
+    rows["x"] += 10
+    return rows
+def turn(one, two, three):
+    q, d = Queue(), deque([one])
+    q.put(one)
+    q.put(two)
+    q.put(three)
+    spare = q.get()
+    if spare is not one:
+        q.put(one)
+    d.append(q.get())
+    left = d.popleft()
+    return d[0] if left is one else left
 ### float
 return 0.1 + 0.2, 1e10, -0.0, float("inf"), 3.0 == 3, str(1.5), f"{0.5}", 10 / 4
 """
