@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from flowcheck.interp.frames import Frame
 
 __all__ = [
-    "RECORD_METHODS", "bind", "calls_method", "delete", "forget", "get", "get_or", "plain_get", "set_", "set_past_hook",
+    "RECORD_METHODS", "bind", "calls_method", "delete", "descriptor", "forget", "get", "get_or", "plain_get", "set_", "set_past_hook",
     "store",
 ]  # fmt: skip
 
@@ -300,6 +300,10 @@ def _of_class(
     if isinstance(v, FieldSpec):
         return v.default if v.default is not None else Unknown(f"the field {b.name}.{name}")
 
+    if isinstance(v, Ref):
+        reader = descriptor(it, v, "__get__", st)
+        if reader is not None:
+            return calls.call(it, reader, [NONE, b], {}, st, node, fr)
     bound = names.drop_unbound(v)
     return bound if bound is not None else Unknown(f"{b.name}.{name}")
 

@@ -148,12 +148,14 @@ def call(
     open_: bool = False,
     hook: Hook | None = None,
     attribute: bool = False,
+    followed: bool = False,
 ) -> Value:
-    """Calls any value. ``attribute``: the call comes from reading a property, so its value is wanted."""
+    """Calls any value. ``attribute``: the call comes from reading a property, so its value is wanted. ``followed``: a
+    function matters whatever its text says, as one that sets what is tracked."""
     if isinstance(f, BoundV):
-        return call(it, f.func, [f.self_, *args], keywords, st, node, fr, open_, hook)
+        return call(it, f.func, [f.self_, *args], keywords, st, node, fr, open_, hook, attribute, followed)
     if isinstance(f, FuncV):
-        return call_function(it, f, args, keywords, st, node, fr, open_, hook)
+        return call_function(it, f, args, keywords, st, node, fr, open_, hook, followed)
     if isinstance(f, Union):
         return _call_union(it, f, args, keywords, st, node, fr, open_, hook)
     if isinstance(f, ClassV):
@@ -251,6 +253,7 @@ def call_function(
     fr: Frame,
     open_: bool = False,
     hook: Hook | None = None,
+    followed: bool = False,
 ) -> Value:
     """Calls a function of the tree: entered, replaced by the config, or left out when it cannot matter."""
     observed.called(it, f, node, fr)
@@ -260,7 +263,12 @@ def call_function(
     if f.around:
         bare = FuncV(f.node, f.module, f.env, f.owner, f.cls, f.defaults, f.kind)
         return managers.call_inside(
-            it, f.around, node, fr, st, lambda s: call_function(it, bare, args, keywords, s, node, fr, open_, hook)
+            it,
+            f.around,
+            node,
+            fr,
+            st,
+            lambda s: call_function(it, bare, args, keywords, s, node, fr, open_, hook, followed),
         )
     want: bool | None = None
     if it.wanted is not None and it.wanted[0] is node:
@@ -270,7 +278,7 @@ def call_function(
     relevant = it.config.relevant
     # What the top level of a module calls is part of what the module is: nothing there is left out.
     importing = isinstance(st, BaseState) or (in_base and not it.lazy_depth)
-    matters = importing or hook is not None or relevant is None or relevant(f)
+    matters = importing or followed or hook is not None or relevant is None or relevant(f)
     if not matters and it.config.dynamic(f):
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
     if not matters and node is not None and node is it.effect_statement:
@@ -299,6 +307,7 @@ def call_function(
     body: tuple[ir.Stmt, ...] | None = None
     if (
         (not in_base or it.eager_depth)
+        and not followed
         and it.config.sliced is not None
         and isinstance(f.node, ir.FunctionDef)
         and not f.node.is_generator

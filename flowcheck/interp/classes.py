@@ -468,9 +468,23 @@ def _is_made_record(c: ClassV) -> bool:
 
 def stores_itself(it: Interpreter, c: ClassV, st: State) -> bool:
     """Whether the stores of a dataclass's generated constructor run code of the tree."""
-    if isinstance(class_attr(it, c, "__setattr__", st), FuncV):
+    if isinstance(class_attr(it, c, "__setattr__", st), FuncV) or set_by_descriptors(it, c, st):
         return not any(e in RECORD_BASES for b in c.mro for e in b.external)
     return False
+
+
+def set_by_descriptors(it: Interpreter, c: ClassV, st: State) -> list[str]:
+    """The fields of a record that a property or another descriptor of the class sets."""
+    return [
+        name
+        for name in record_fields(it, c)
+        if isinstance(v := class_attr(it, c, name, st), (Ref, FuncV))
+        and (
+            attributes.descriptor(it, v, "__set__", st) is not None
+            if isinstance(v, Ref)
+            else v.kind == "property" and v.setter is not None
+        )
+    ]
 
 
 def _foreign_init(c: ClassV) -> bool:
@@ -530,6 +544,8 @@ def _record_values(
                     it.throw("TypeError", st, node, fr)
             elif v is UNBOUND:
                 v = Unknown(f"the default of {c.name}.{name}")
+            elif isinstance(v, Ref) and (reader := attributes.descriptor(it, v, "__get__", st)) is not None:
+                v = calls.call(it, reader, [NONE, c], {}, st, node, fr)
             if isinstance(v, Ref) and home.module is not None:
                 v = _copy_default(it, v, st)
             if tracked:

@@ -153,8 +153,14 @@ def _replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
             copy.attrs[name] = v
         ref = it.alloc(st, copy, site)
         if kw and obj.cls is not None and classes.stores_itself(it, obj.cls, st):
+            by_descriptor = classes.set_by_descriptors(it, obj.cls, st)
             for name in classes.record_fields(it, obj.cls):
-                if name in copy.attrs:
+                if name in kw or name in by_descriptor:
+                    given = copy.attrs[name] if name in kw else attributes.get(it, x, name, fr, st, node)
+                    if name in by_descriptor:
+                        st.write(ref.oid).attrs.pop(name, None)
+                    attributes.set_(it, ref, name, given, fr, st, node)
+                elif name in copy.attrs:
                     attributes.set_(it, ref, name, copy.attrs[name], fr, st, node)
         if kw and obj.cls is not None:
             post = classes.class_attr(it, obj.cls, "__post_init__", st)

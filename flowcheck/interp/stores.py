@@ -133,7 +133,7 @@ def _set_property(
         if setter is None:
             return False
 
-        calls.call(it, setter, [b, v], {}, st, node, fr)
+        calls.call(it, setter, [b, v], {}, st, node, fr, followed=name in it.config.tracked)
         return True
     if not isinstance(cv, FuncV) or cv.kind != "property":
         return False
@@ -141,7 +141,7 @@ def _set_property(
         it.throw("AttributeError", st, node, fr)
 
     assert cv.setter is not None
-    calls.call(it, cv.setter, [b, v], {}, st, node, fr)
+    calls.call(it, cv.setter, [b, v], {}, st, node, fr, followed=name in it.config.tracked)
     return True
 
 

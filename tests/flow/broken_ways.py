@@ -948,6 +948,85 @@ HARD: tuple[Case, ...] = (
         """),
     ),
     case(
+        "by-a-descriptor-that-keeps-one-mode-for-all",
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            class Kept:
+                def __get__(self, instance, owner=None):
+                    return None if instance is None else self.kept
+
+                def __set__(self, instance, value):
+                    self.kept = value
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = Kept()\n",
+        ),
+        after("spare = batch.get_model_worker_batch()"),
+        rules="HS101",
+    ),
+    case(
+        "by-a-descriptor-that-names-nothing",
+        (
+            UTILS,
+            "",
+            lines(
+                """
+
+
+            def lowest(kind):
+                return min(kind)
+        """,
+                0,
+            ),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            from sglang.srt.utils import lowest
+
+
+            class Kept:
+                def __get__(self, instance, owner=None):
+                    if instance is None:
+                        return None
+                    return instance.kept
+
+                def __set__(self, instance, value):
+                    seen = 0
+                    for each in range(400):
+                        seen += each * 2
+                    instance.kept = lowest(type(value)) if seen else value
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = Kept()\n",
+        ),
+        rules="HS101 HS102",
+        also="HS109 HS103",
+    ),
+    case(
         "by-operator-setitem-of-vars",
         imports("import operator"),
         after(f'operator.setitem(vars(model_worker_batch), "capture_hidden_mode", {LAST})  # HS101'),

@@ -20,7 +20,7 @@ from tests.flow.edits import (
     verify_input,
     with_registry,
 )
-from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, edited
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, SCHEDULE_BATCH, edited
 
 __all__ = ["HEALTHY_REWRITES"]
 
@@ -476,6 +476,68 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
                 model_worker_batch.capture_hidden_mode = modes.get_nowait()
                 pending.task_done()
         """),
+    ),
+    case(
+        "a-data-descriptor-in-place-of-the-mode",
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            class Kept:
+                def __set_name__(self, owner, name):
+                    self.slot = "_" + name
+
+                def __get__(self, instance, owner=None):
+                    if instance is None:
+                        return None
+                    return getattr(instance, self.slot)
+
+                def __set__(self, instance, mode):
+                    setattr(instance, self.slot, mode)
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = Kept()\n",
+        ),
+    ),
+    case(
+        "a-data-descriptor-that-keeps-modes-by-object",
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            class Kept:
+                def __init__(self, default=None):
+                    self.default = default
+
+                def __get__(self, instance, owner=None):
+                    return self if instance is None else instance.__dict__.get("kept_mode", self.default)
+
+                def __set__(self, instance, mode):
+                    instance.__dict__["kept_mode"] = mode
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = Kept()\n",
+        ),
     ),
     case(
         "an-item-of-the-attributes",

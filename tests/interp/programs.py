@@ -829,6 +829,38 @@ class Counter:
         type(self).total += 1
         self.id = Counter.total
 return [Counter().id for _ in range(3)], Counter.total
+### descriptors of a record
+import dataclasses
+class Slot:
+    def __set_name__(self, owner, name):
+        self.slot = "_" + name
+    def __get__(self, instance, owner=None):
+        return "default" if instance is None else getattr(instance, self.slot)
+    def __set__(self, instance, value):
+        setattr(instance, self.slot, ("set", value))
+@dataclasses.dataclass
+class R:
+    n: int
+    x: object = Slot()
+    y: object = Slot()
+one = R(1)
+two = R(2, "x", y=3)
+two.x = 4
+three = dataclasses.replace(two, n=5, y=6)
+return R.x, one.x, one.y, two.x, two.y, three.x, three.y, three.n, three._x, sorted(vars(two))
+### a property of a record
+import dataclasses
+@dataclasses.dataclass
+class R:
+    x: int
+    def _get(self):
+        return self._x + 1
+    def _set(self, value):
+        self._x = value * 10
+R.x = property(R._get, R._set)
+one = R(1)
+one.x += 1
+return one.x, R(2)._x, dataclasses.replace(one, x=3).x
 ### deque
 import collections
 one, two = [1], [2]
