@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from flowcheck.interp.frames import Frame
 
 __all__ = [
-    "RECORD_METHODS", "bind", "calls_method", "delete", "descriptor", "forget", "get", "get_or", "plain_get", "set_", "set_past_hook",
-    "store",
+    "RECORD_METHODS", "bind", "calls_method", "delete", "descriptor", "forget", "get", "get_or", "plain_get", "set_",
+    "set_past_hook", "store",
 ]  # fmt: skip
 
 BUILTIN_TYPES = ("dict", "str", "int", "list", "object", "set", "tuple", "bytes", "float", "frozenset", "type", "bool")
@@ -279,6 +279,10 @@ def _of_class(
             hook = classes.class_attr(it, b.metaclass, "__getattr__", st)
             if isinstance(hook, FuncV):
                 return calls.call(it, BoundV(hook, b), [Known(name)], {}, st, node, fr)
+        if name == "__init__" and classes.is_made_record(b):
+            return PartialV(BuiltinV(classes.RECORD_INIT), (b,), {})
+        if name == "__new__" and not b.opaque_base and not b.external and b.enum_kind is None:
+            return BuiltinV("t.object.__new__")
         if name in ("__init__", "__new__", "__subclasses__", "__eq__", "__hash__", "__repr__", "mro", "__call__"):
             return Unknown(f"{b.name}.{name}")
         if name in OF_OBJECT:
@@ -320,7 +324,18 @@ def _of_super(it: Interpreter, b: SuperV, name: str, fr: Frame, st: State, node:
         cls = self_ if isinstance(self_, ClassV) else None
     if cls is None:
         return Unknown(f"super().{name}")
+    if isinstance(self_, ClassV) and b.cls not in cls.mro and isinstance(cls.metaclass, ClassV):
+        v = classes.class_attr(it, cls.metaclass, name, st, after=b.cls)  # a method of a metaclass
+        return (
+            bind(it, v, self_, cls.metaclass, fr, st, node)
+            if isinstance(v, FuncV)
+            else BuiltinV("super." + name, self_)
+        )
     v = classes.class_attr(it, cls, name, st, after=b.cls)
+    if v is None and name == "__init__" and b.cls in cls.mro:
+        following = cls.mro[cls.mro.index(b.cls) + 1 :]
+        if following and classes.is_made_record(following[0]) and isinstance(self_, Ref):
+            return PartialV(BuiltinV(classes.RECORD_INIT), (following[0], self_), {})
     if isinstance(v, FuncV) and self_ is cls:
         return BoundV(v, cls) if v.kind == "class" else v
     if isinstance(v, FuncV):
@@ -525,6 +540,8 @@ def _beyond_instance(
         return missing if default is None else join(default, missing)
     if name in RECORD_METHODS and operators.record_items(it, obj) is not None:
         return BuiltinV("m." + name, b)
+    if name == "__init__" and classes.is_made_record(obj.cls):
+        return PartialV(BuiltinV(classes.RECORD_INIT), (obj.cls, b), {})
     if default is not None:
         return default
     it.may_throw("AttributeError", st, node, fr)

@@ -163,6 +163,13 @@ def call(
     if isinstance(f, PartialV):
         return call(it, f.func, [*f.args, *args], {**f.keywords, **keywords}, st, node, fr, open_, hook)
     if isinstance(f, BuiltinV):
+        if f.name == "super.__call__" and isinstance(f.self_, ClassV):
+            return classes.make(it, f.self_, args, keywords, st, node, fr, open_)
+        if f.name == "t.type.__call__" and args and isinstance(args[0], ClassV):
+            return classes.make(it, args[0], args[1:], keywords, st, node, fr, open_)
+        if f.name == classes.RECORD_INIT and len(args) > 1 and isinstance(args[0], ClassV) and isinstance(args[1], Ref):
+            classes.initialise(it, args[0], args[1], args[2:], keywords, st, node, fr, open_)
+            return NONE
         if open_:
             _open_builtin(it, f, args, st, node, fr)
             return unknown_call(it, f, args, keywords, st, node, fr, f.name)

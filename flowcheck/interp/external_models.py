@@ -19,6 +19,7 @@ from flowcheck.interp import (
     observed,
     operators,
     queue_models,
+    stores,
 )
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
@@ -152,8 +153,8 @@ def _replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
                     observed.touched(it, obj.cls, name, EdgeKind.WRITES, node, fr)
             copy.attrs[name] = v
         ref = it.alloc(st, copy, site)
-        if kw and obj.cls is not None and classes.stores_itself(it, obj.cls, st):
-            by_descriptor = classes.set_by_descriptors(it, obj.cls, st)
+        if kw and obj.cls is not None and stores.stores_itself(it, obj.cls, st):
+            by_descriptor = stores.set_by_descriptors(it, obj.cls, st)
             for name in classes.record_fields(it, obj.cls):
                 if name in kw or name in by_descriptor:
                     given = copy.attrs[name] if name in kw else attributes.get(it, x, name, fr, st, node)

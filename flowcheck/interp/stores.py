@@ -145,6 +145,27 @@ def _set_property(
     return True
 
 
+def stores_itself(it: Interpreter, c: ClassV, st: State) -> bool:
+    """Whether the stores of a dataclass's generated constructor run code of the tree."""
+    if isinstance(classes.class_attr(it, c, "__setattr__", st), FuncV) or set_by_descriptors(it, c, st):
+        return not any(e in classes.RECORD_BASES for b in c.mro for e in b.external)
+    return False
+
+
+def set_by_descriptors(it: Interpreter, c: ClassV, st: State) -> list[str]:
+    """The fields of a record that a property or another descriptor of the class sets."""
+    return [
+        name
+        for name in classes.record_fields(it, c)
+        if isinstance(v := classes.class_attr(it, c, name, st), (Ref, FuncV))
+        and (
+            descriptor(it, v, "__set__", st) is not None
+            if isinstance(v, Ref)
+            else v.kind == "property" and v.setter is not None
+        )
+    ]
+
+
 def set_past_hook(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None) -> None:
     """``object.__setattr__(b, name, v)``: no hook and no frozen class is asked."""
     if isinstance(b, Union):

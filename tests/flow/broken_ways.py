@@ -1027,6 +1027,58 @@ HARD: tuple[Case, ...] = (
         also="HS109 HS103",
     ),
     case(
+        "by-a-metaclass-that-lowers-what-it-makes",
+        (
+            SPEC_INFO,
+            "@dataclasses.dataclass\nclass EagleVerifyInput",
+            lines(
+                """
+            class Lowered(type):
+                def __call__(cls, *args, **kwargs):
+                    for name in list(kwargs)[-1:]:
+                        kwargs[name] = min(type(kwargs[name]))
+                    return super().__call__(*args, **kwargs)
+
+
+            @dataclasses.dataclass
+            class EagleVerifyInput
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (SPEC_INFO, "class EagleVerifyInput(SpecInput):", "class EagleVerifyInput(SpecInput, metaclass=Lowered):"),
+        rules="HS102 HS104",
+        also="HS103 HS109",
+    ),
+    case(
+        "by-a-metaclass-that-makes-one-for-all",
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            class Once(type):
+                kept = {}
+
+                def __call__(cls, *args, **kwargs):
+                    if cls not in Once.kept:
+                        Once.kept[cls] = cls.__new__(cls)
+                    Once.kept[cls].__init__(*args, **kwargs)
+                    return Once.kept[cls]
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (SCHEDULE_BATCH, "class ModelWorkerBatch:", "class ModelWorkerBatch(metaclass=Once):"),
+        after("spare = batch.get_model_worker_batch()"),
+        rules="HS101",
+        also="HS109",
+    ),
+    case(
         "by-operator-setitem-of-vars",
         imports("import operator"),
         after(f'operator.setitem(vars(model_worker_batch), "capture_hidden_mode", {LAST})  # HS101'),

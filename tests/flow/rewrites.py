@@ -20,7 +20,7 @@ from tests.flow.edits import (
     verify_input,
     with_registry,
 )
-from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, SCHEDULE_BATCH, edited
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, SCHEDULE_BATCH, SPEC_INFO, edited
 
 __all__ = ["HEALTHY_REWRITES"]
 
@@ -538,6 +538,52 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
             "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
             "    capture_hidden_mode: Optional[CaptureHiddenMode] = Kept()\n",
         ),
+    ),
+    case(
+        "a-metaclass-that-is-called",
+        (
+            SPEC_INFO,
+            "@dataclasses.dataclass\nclass EagleVerifyInput",
+            lines(
+                """
+            class Noted(type):
+                made = 0
+
+                def __call__(cls, *args, **kwargs):
+                    Noted.made += 1
+                    made = super().__call__(*args, **kwargs)
+                    return made
+
+
+            @dataclasses.dataclass
+            class EagleVerifyInput
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (SPEC_INFO, "class EagleVerifyInput(SpecInput):", "class EagleVerifyInput(SpecInput, metaclass=Noted):"),
+    ),
+    case(
+        "a-metaclass-that-makes-and-initialises",
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            class Stepwise(type):
+                def __call__(cls, *args, **kwargs):
+                    made = cls.__new__(cls)
+                    made.__init__(*args, **kwargs)
+                    return made
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (SCHEDULE_BATCH, "class ModelWorkerBatch:", "class ModelWorkerBatch(metaclass=Stepwise):"),
     ),
     case(
         "an-item-of-the-attributes",

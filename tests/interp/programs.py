@@ -861,6 +861,49 @@ R.x = property(R._get, R._set)
 one = R(1)
 one.x += 1
 return one.x, R(2)._x, dataclasses.replace(one, x=3).x
+### metaclass call
+import dataclasses
+class Base(type):
+    def __call__(cls, *args, **kwargs):
+        made = super().__call__(*args, **kwargs)
+        made.noted = cls.__name__
+        return made
+class Once(Base):
+    kept = {}
+    def __call__(cls, *args, **kwargs):
+        if cls.__name__ not in Once.kept:
+            Once.kept[cls.__name__] = super().__call__(*args, **kwargs)
+        return Once.kept[cls.__name__]
+class Plain(metaclass=Once):
+    def __init__(self, x, y=2):
+        self.x, self.y = x, y
+@dataclasses.dataclass
+class R(metaclass=Base):
+    x: int
+    y: int = 5
+one = Plain(1)
+return one is Plain(9), one.x, one.y, one.noted, R(1, y=3), R(2).noted, type.__call__(R, 4).y
+### made and initialised
+import dataclasses
+class Steps(type):
+    def __call__(cls, *args, **kwargs):
+        made = cls.__new__(cls)
+        made.__init__(*args, **kwargs)
+        return made
+@dataclasses.dataclass
+class R(metaclass=Steps):
+    x: int
+    y: int = 5
+class S(R):
+    def __init__(self, x):
+        super().__init__(x, y=x)
+        self.z = self.x + self.y
+class T(R):
+    def __init__(self):
+        R.__init__(self, 7)
+one = R(1)
+one.__init__(3, 4)
+return one.x, one.y, R(y=1, x=2).x, S(3).z, T().x, T().y
 ### deque
 import collections
 one, two = [1], [2]
