@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import calls, classes, managers, names, observed, operators, skeletons, views
+from flowcheck.interp import calls, classes, dispatch_models, managers, names, observed, operators, skeletons, views
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.stores import CONTAINER_NAMES, delete, descriptor, forget, set_, set_past_hook, store
@@ -305,6 +305,9 @@ def _of_class(
         return v.default if v.default is not None else Unknown(f"the field {b.name}.{name}")
 
     if isinstance(v, Ref):
+        held = st.get(v.oid)
+        if held is not None and held.kind == dispatch_models.KIND and held.tag:
+            return Unknown(f"{b.name}.{name}, which is chosen by type")
         reader = descriptor(it, v, "__get__", st)
         if reader is not None:
             return calls.call(it, reader, [NONE, b], {}, st, node, fr)
@@ -340,6 +343,8 @@ def _of_super(it: Interpreter, b: SuperV, name: str, fr: Frame, st: State, node:
         return BoundV(v, cls) if v.kind == "class" else v
     if isinstance(v, FuncV):
         return bind(it, v, self_, cls, fr, st, node)
+    if isinstance(v, Ref) and (held := st.get(v.oid)) is not None and held.kind == dispatch_models.KIND:
+        return BoundV(v, self_)
     if v is not None:
         return v
     return BuiltinV("super." + name, self_)
@@ -372,6 +377,11 @@ def _of_object(
             it.throw("AttributeError", st, node, fr)
         if obj.tag == managers.STACK and name in managers.METHODS:
             return BuiltinV("m." + name, b)
+        if obj.kind == dispatch_models.KIND:
+            if name in dispatch_models.NAMES:
+                return BuiltinV("dispatch." + name, b)
+            if name == "__wrapped__" and obj.default is not None:
+                return obj.default
         if obj.kind == "leaf":
             leaf = BuiltinV("leaf." + name, b)
             return leaf if default is None else join(default, leaf)
@@ -501,6 +511,8 @@ def _beyond_instance(
             held = names.drop_unbound(own) if own is not None else None
             return method if held is None else held if held is own else join(method, held)
         if isinstance(cv, Ref):
+            if st.obj(cv.oid).kind == dispatch_models.KIND:
+                return BoundV(cv, b)
             reader = descriptor(it, cv, "__get__", st)
             if reader is not None:
                 return calls.call(it, reader, [b, obj.cls], {}, st, node, fr)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flowcheck.interp import (
     builtin_models,
     classes,
+    dispatch_models,
     external_models,
     functions,
     handover,
@@ -188,6 +189,8 @@ def call(
             return unknown_call(it, f, args, keywords, st, node, fr, f"an instance of {obj.cls.name}")
         if obj is not None and obj.kind in ("list", "dict", "set"):
             it.throw("TypeError", st, node, fr)
+        if obj is not None and obj.kind == dispatch_models.KIND:
+            return dispatch_models.call(it, f, args, keywords, st, node, fr, open_)
     if isinstance(f, (Known, TupleV)):
         it.throw("TypeError", st, node, fr)
     return unknown_call(it, f, args, keywords, st, node, fr, f.reason if isinstance(f, Unknown) else repr(f))

@@ -179,6 +179,8 @@ def type_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
             obj = st.obj(x.oid)
             if obj.cls is not None:
                 results.append(obj.cls)
+            elif obj.kind in ("queue", "dispatch") or obj.tag == "deque":
+                results.append(ExternalV("collections.deque") if obj.tag == "deque" else Unknown("a type"))
             else:
                 results.append(BuiltinV(obj.tag if obj.kind == "exception" else obj.kind))
         elif isinstance(x, Member):

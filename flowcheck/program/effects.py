@@ -24,6 +24,7 @@ _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", 
 _CALL = re.compile(rb"\b[A-Za-z_]\w*\(")
 _DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
 _DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(")
+_REGISTERED = re.compile(rb"^[ \t]*@(?:\w+\.)*(\w+)\.register\b", re.M)
 _GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)
 _CONTAINER = re.compile(
     rb"^([A-Za-z_]\w*)[ \t]*(?::[^=\n]+)?=[ \t]*"
@@ -53,6 +54,7 @@ class _Def:
     start: int
     end: int
     holder: str = ""
+    also: str = ""  # the function for which a decorator registers it: whoever calls that one may call it
     seed: bool = False
     dynamic: bool = False
 
@@ -126,7 +128,7 @@ class Effects:
                 todo.extend(callers.get(i, ()))
             todo = [i for i in self._writers(reached) if i not in reached]
         self._relevant = {(self.defs[i].path, self.defs[i].line) for i in reached}
-        self.relevant_names = {self.defs[i].name for i in reached}
+        self.relevant_names = {name for i in reached for name in (self.defs[i].name, self.defs[i].also) if name}
         self.relevant_classes = {
             self.defs[i].holder for i in reached if self.defs[i].holder and self.defs[i].name in _ON_ITS_OWN
         }
@@ -180,6 +182,7 @@ class Effects:
         matches = list(_DEF.finditer(data))
         seeded = [m.span() for m in seeds.finditer(data)]
         dynamic = [m.span() for m in _DYNAMIC.finditer(data)] if any(w in data for w in _DYNAMIC_WORDS) else []
+        registered = {m.end(): m.group(1).decode() for m in _REGISTERED.finditer(data)} if b".register" in data else {}
         holders: list[tuple[int, str]] = []
         line = 1
         position = 0
@@ -214,6 +217,12 @@ class Effects:
             self._at[(path, line)] = i
             by_name.setdefault(name, []).append(i)
             by_file.setdefault((path, name), []).append(i)
+            above = matches[k - 1].start() if k else 0
+            for at, decorating in registered.items():
+                if above < at < m.start():
+                    d.also = decorating
+                    by_name.setdefault(decorating, []).append(i)
+                    by_file.setdefault((path, decorating), []).append(i)
             names: set[tuple[str, str]] = set()
             for hit in _CALL.finditer(data, m.end(), end):
                 at = hit.start()

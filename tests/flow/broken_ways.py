@@ -1079,6 +1079,81 @@ HARD: tuple[Case, ...] = (
         also="HS109",
     ),
     case(
+        "by-a-function-that-is-chosen-by-type",
+        imports("import functools\nfrom sglang.srt.managers.schedule_batch import ModelWorkerBatch"),
+        top(f"""
+            @functools.singledispatch
+            def mark(batch):
+                return None
+
+
+            @mark.register
+            def _(batch: ModelWorkerBatch):
+                batch.capture_hidden_mode = {LAST}  # HS101
+        """),
+        after("mark(model_worker_batch)"),
+    ),
+    case(
+        "by-what-another-module-registers-for-a-type",
+        (
+            FORWARD_BATCH,
+            "",
+            lines(
+                """
+
+
+            import functools
+
+
+            @functools.singledispatch
+            def mark(batch):
+                return None
+        """,
+                0,
+            ),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass GenerationBatchResult",
+            lines(
+                f"""
+            from sglang.srt.model_executor.forward_batch_info import mark
+
+
+            @mark.register
+            def _(batch: ModelWorkerBatch):
+                batch.capture_hidden_mode = {LAST}
+
+
+            @dataclasses.dataclass
+            class GenerationBatchResult
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        imports("from sglang.srt.model_executor.forward_batch_info import mark"),
+        after("mark(model_worker_batch)"),
+        rules="HS109",
+    ),
+    case(
+        "by-a-method-that-is-chosen-by-type",
+        imports("from functools import singledispatchmethod"),
+        method(f"""
+            @singledispatchmethod
+            def marked(self, how, batch):
+                return None
+
+            @marked.register(int)
+            def _(self, how, batch):
+                batch.capture_hidden_mode = {LAST}  # HS101
+
+            @marked.register(bool)
+            def _(self, how, batch):
+                batch.capture_hidden_mode = {MODE}.FULL
+        """),
+        after("self.marked(3, model_worker_batch)"),
+    ),
+    case(
         "by-operator-setitem-of-vars",
         imports("import operator"),
         after(f'operator.setitem(vars(model_worker_batch), "capture_hidden_mode", {LAST})  # HS101'),

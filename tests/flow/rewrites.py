@@ -586,6 +586,53 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
         (SCHEDULE_BATCH, "class ModelWorkerBatch:", "class ModelWorkerBatch(metaclass=Stepwise):"),
     ),
     case(
+        "a-function-that-is-chosen-by-type",
+        imports("import functools\nfrom sglang.srt.managers.schedule_batch import ModelWorkerBatch"),
+        top("""
+            @functools.singledispatch
+            def mark(batch, mode=None):
+                raise TypeError(batch)
+
+
+            @mark.register
+            def _(batch: ModelWorkerBatch, mode=None):
+                batch.capture_hidden_mode = mode
+
+
+            @mark.register(ScheduleBatch)
+            def mark_all(batch, mode=None):
+                raise ValueError
+
+
+            @mark.register(list)
+            def _(batch, mode=None):
+                for each in batch:
+                    mark(each, mode)
+        """),
+        extend("mark([model_worker_batch], CaptureHiddenMode.FULL)"),
+    ),
+    case(
+        "a-method-that-is-chosen-by-type",
+        imports(
+            "from functools import singledispatchmethod\nfrom sglang.srt.managers.schedule_batch import ModelWorkerBatch"
+        ),
+        method("""
+            @singledispatchmethod
+            def marked(self, batch):
+                raise TypeError(batch)
+
+            @marked.register
+            def _(self, batch: "ModelWorkerBatch"):
+                batch.capture_hidden_mode = CaptureHiddenMode.FULL
+                return batch
+
+            @marked.register(type(None))
+            def _(self, batch):
+                return batch
+        """),
+        extend("self.marked(None)\nmodel_worker_batch = self.marked(model_worker_batch)"),
+    ),
+    case(
         "an-item-of-the-attributes",
         imports("import operator"),
         extend('operator.setitem(vars(model_worker_batch), "capture_hidden_mode", CaptureHiddenMode.FULL)'),

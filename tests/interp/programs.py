@@ -904,6 +904,63 @@ class T(R):
 one = R(1)
 one.__init__(3, 4)
 return one.x, one.y, R(y=1, x=2).x, S(3).z, T().x, T().y
+### single dispatch
+import functools
+from enum import IntEnum
+class Base: pass
+class Box(Base):
+    def __init__(self): self.x = 0
+class M(IntEnum):
+    A = 1
+@functools.singledispatch
+def run(x, y=0):
+    return "any", y
+@run.register
+def _(x: Base, y=0):
+    x.x = y
+    return "base", y
+@run.register
+def _(x: int | None, y=0):
+    return "number", y
+@run.register(list)
+@run.register(str)
+def of_rows(x, y=0):
+    return "rows", y
+run.register(dict, lambda x, y=0: "table")
+SAME = run.register(tuple, of_rows) is of_rows
+@run.register(object)
+def anything(x, y=0):
+    return "object", y
+def main(a, b, c):
+    box = Box()
+    return (run(box, 3), box.x, run(1), run(True, y=2), run(M.A), run([1]), run("s"), run({}), run((1,)), run(2.5),
+            of_rows(1), SAME, run(()))
+### single dispatch of methods
+from functools import singledispatchmethod
+class Box:
+    x = 0
+class Marker:
+    def __init__(self): self.seen = []
+    @singledispatchmethod
+    def mark(self, box, how=1):
+        self.seen.append("other")
+        return None
+    @mark.register
+    def _(self, box: Box, how=1):
+        self.seen.append("box")
+        box.x += how
+        return box
+    @mark.register(type(None))
+    def nothing(self, box, how=1):
+        self.seen.append("none")
+class Loud(Marker):
+    def mark(self, box, how=1):
+        return super().mark(box, how + 1)
+def main(a, b, c):
+    box, one, two = Box(), Marker(), Loud()
+    same = one.mark(box) is box
+    two.mark(box, how=5); one.mark(None); one.mark("s")
+    return same, box.x, one.seen, two.seen
 ### deque
 import collections
 one, two = [1], [2]
