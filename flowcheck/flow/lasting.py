@@ -18,7 +18,7 @@ def keep(st: State, attribute: str, mode: ClassV) -> bool:
         before, now = st.base.objects.get(oid), st.get(oid)
         if before is None or now is None or now is before:
             continue
-        if before.kind in ("list", "dict", "set") and before.cls is None:
+        if before.kind in ("list", "dict", "set", "queue") and before.cls is None:
             changed = _keep_items(before, now, mode) or changed
             continue
         on_record = before.cls is not None and before.cls.is_record

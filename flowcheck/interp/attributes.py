@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import calls, classes, managers, names, observed, operators, skeletons, views
+from flowcheck.interp import calls, classes, dispatch_models, managers, names, observed, operators, skeletons, views
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.stores import CONTAINER_NAMES, delete, descriptor, forget, set_, set_past_hook, store
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from flowcheck.interp.frames import Frame
 
 __all__ = [
-    "RECORD_METHODS", "bind", "calls_method", "delete", "forget", "get", "get_or", "plain_get", "set_", "set_past_hook",
-    "store",
+    "RECORD_METHODS", "bind", "calls_method", "delete", "descriptor", "forget", "get", "get_or", "plain_get", "set_",
+    "set_past_hook", "store",
 ]  # fmt: skip
 
 BUILTIN_TYPES = ("dict", "str", "int", "list", "object", "set", "tuple", "bytes", "float", "frozenset", "type", "bool")
@@ -281,6 +281,10 @@ def _of_class(
             hook = classes.class_attr(it, b.metaclass, "__getattr__", st)
             if isinstance(hook, FuncV):
                 return calls.call(it, BoundV(hook, b), [Known(name)], {}, st, node, fr)
+        if name == "__init__" and classes.is_made_record(b):
+            return PartialV(BuiltinV(classes.RECORD_INIT), (b,), {})
+        if name == "__new__" and not b.opaque_base and not b.external and b.enum_kind is None:
+            return BuiltinV("t.object.__new__")
         if name in ("__init__", "__new__", "__subclasses__", "__eq__", "__hash__", "__repr__", "mro", "__call__"):
             return Unknown(f"{b.name}.{name}")
         if name in OF_OBJECT:
@@ -304,6 +308,13 @@ def _of_class(
     if isinstance(v, FieldSpec):
         return v.default if v.default is not None else Unknown(f"the field {b.name}.{name}")
 
+    if isinstance(v, Ref):
+        held = st.get(v.oid)
+        if held is not None and held.kind == dispatch_models.KIND and held.tag:
+            return Unknown(f"{b.name}.{name}, which is chosen by type")
+        reader = descriptor(it, v, "__get__", st)
+        if reader is not None:
+            return calls.call(it, reader, [NONE, b], {}, st, node, fr)
     bound = names.drop_unbound(v)
     return bound if bound is not None else Unknown(f"{b.name}.{name}")
 
@@ -320,11 +331,24 @@ def _of_super(it: Interpreter, b: SuperV, name: str, fr: Frame, st: State, node:
         cls = self_ if isinstance(self_, ClassV) else None
     if cls is None:
         return Unknown(f"super().{name}")
+    if isinstance(self_, ClassV) and b.cls not in cls.mro and isinstance(cls.metaclass, ClassV):
+        v = classes.class_attr(it, cls.metaclass, name, st, after=b.cls)  # a method of a metaclass
+        return (
+            bind(it, v, self_, cls.metaclass, fr, st, node)
+            if isinstance(v, FuncV)
+            else BuiltinV("super." + name, self_)
+        )
     v = classes.class_attr(it, cls, name, st, after=b.cls)
+    if v is None and name == "__init__" and b.cls in cls.mro:
+        following = cls.mro[cls.mro.index(b.cls) + 1 :]
+        if following and classes.is_made_record(following[0]) and isinstance(self_, Ref):
+            return PartialV(BuiltinV(classes.RECORD_INIT), (following[0], self_), {})
     if isinstance(v, FuncV) and self_ is cls:
         return BoundV(v, cls) if v.kind == "class" else v
     if isinstance(v, FuncV):
         return bind(it, v, self_, cls, fr, st, node)
+    if isinstance(v, Ref) and (held := st.get(v.oid)) is not None and held.kind == dispatch_models.KIND:
+        return BoundV(v, self_)
     if v is not None:
         return v
     return BuiltinV("super." + name, self_)
@@ -357,6 +381,11 @@ def _of_object(
             it.throw("AttributeError", st, node, fr)
         if obj.tag == managers.STACK and name in managers.METHODS:
             return BuiltinV("m." + name, b)
+        if obj.kind == dispatch_models.KIND:
+            if name in dispatch_models.NAMES:
+                return BuiltinV("dispatch." + name, b)
+            if name == "__wrapped__" and obj.default is not None:
+                return obj.default
         if obj.kind == "leaf":
             leaf = BuiltinV("leaf." + name, b)
             return leaf if default is None else join(default, leaf)
@@ -486,6 +515,8 @@ def _beyond_instance(
             held = names.drop_unbound(own) if own is not None else None
             return method if held is None else held if held is own else join(method, held)
         if isinstance(cv, Ref):
+            if st.obj(cv.oid).kind == dispatch_models.KIND:
+                return BoundV(cv, b)
             reader = descriptor(it, cv, "__get__", st)
             if reader is not None:
                 return calls.call(it, reader, [b, obj.cls], {}, st, node, fr)
@@ -525,6 +556,8 @@ def _beyond_instance(
         return missing if default is None else join(default, missing)
     if name in RECORD_METHODS and operators.record_items(it, obj) is not None:
         return BuiltinV("m." + name, b)
+    if name == "__init__" and classes.is_made_record(obj.cls):
+        return PartialV(BuiltinV(classes.RECORD_INIT), (obj.cls, b), {})
     if default is not None:
         return default
     it.may_throw("AttributeError", st, node, fr)

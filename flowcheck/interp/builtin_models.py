@@ -10,6 +10,7 @@ from flowcheck.interp import (
     attributes,
     calls,
     classes,
+    dispatch_models,
     handover,
     iteration_models,
     operators,
@@ -70,8 +71,9 @@ def call(it: Interpreter, f: BuiltinV, args: Args, kw: Keywords, st: State, node
         _, kind, attr = name.split(".", 2)
         return _type_method(it, kind, attr, args, kw, st, node, fr)
     if name == "dispatch.":
-        reach.forget_tracked(it, [*args, *kw.values()], st, fr.site(node) if node is not None else None, "dispatched")
-        return Unknown("what a function that is chosen by type returns")
+        return dispatch_models.anything(it, args, kw, st, node, fr)
+    if name == dispatch_models.REGISTER and isinstance(f.self_, Ref):
+        return dispatch_models.register(it, f.self_, args, kw, st, node, fr)
     if name == "thread.start":
         reach.weakly(it, st, lambda s: attributes.calls_method(it, f.self_, "run", fr, s, node))
         return NONE

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flowcheck.interp import (
     builtin_models,
     classes,
+    dispatch_models,
     external_models,
     functions,
     handover,
@@ -148,12 +149,14 @@ def call(
     open_: bool = False,
     hook: Hook | None = None,
     attribute: bool = False,
+    followed: bool = False,
 ) -> Value:
-    """Calls any value. ``attribute``: the call comes from reading a property, so its value is wanted."""
+    """Calls any value. ``attribute``: the call comes from reading a property, so its value is wanted. ``followed``: a
+    function matters whatever its text says, as one that sets what is tracked."""
     if isinstance(f, BoundV):
-        return call(it, f.func, [f.self_, *args], keywords, st, node, fr, open_, hook)
+        return call(it, f.func, [f.self_, *args], keywords, st, node, fr, open_, hook, attribute, followed)
     if isinstance(f, FuncV):
-        return call_function(it, f, args, keywords, st, node, fr, open_, hook)
+        return call_function(it, f, args, keywords, st, node, fr, open_, hook, followed)
     if isinstance(f, Union):
         return _call_union(it, f, args, keywords, st, node, fr, open_, hook)
     if isinstance(f, ClassV):
@@ -161,6 +164,13 @@ def call(
     if isinstance(f, PartialV):
         return call(it, f.func, [*f.args, *args], {**f.keywords, **keywords}, st, node, fr, open_, hook)
     if isinstance(f, BuiltinV):
+        if f.name == "super.__call__" and isinstance(f.self_, ClassV):
+            return classes.make(it, f.self_, args, keywords, st, node, fr, open_)
+        if f.name == "t.type.__call__" and args and isinstance(args[0], ClassV):
+            return classes.make(it, args[0], args[1:], keywords, st, node, fr, open_)
+        if f.name == classes.RECORD_INIT and len(args) > 1 and isinstance(args[0], ClassV) and isinstance(args[1], Ref):
+            classes.initialise(it, args[0], args[1], args[2:], keywords, st, node, fr, open_)
+            return NONE
         if open_:
             _open_builtin(it, f, args, st, node, fr)
             return unknown_call(it, f, args, keywords, st, node, fr, f.name)
@@ -179,6 +189,8 @@ def call(
             return unknown_call(it, f, args, keywords, st, node, fr, f"an instance of {obj.cls.name}")
         if obj is not None and obj.kind in ("list", "dict", "set"):
             it.throw("TypeError", st, node, fr)
+        if obj is not None and obj.kind == dispatch_models.KIND:
+            return dispatch_models.call(it, f, args, keywords, st, node, fr, open_)
     if isinstance(f, (Known, TupleV)):
         it.throw("TypeError", st, node, fr)
     return unknown_call(it, f, args, keywords, st, node, fr, f.reason if isinstance(f, Unknown) else repr(f))
@@ -251,6 +263,7 @@ def call_function(
     fr: Frame,
     open_: bool = False,
     hook: Hook | None = None,
+    followed: bool = False,
 ) -> Value:
     """Calls a function of the tree: entered, replaced by the config, or left out when it cannot matter."""
     observed.called(it, f, node, fr)
@@ -260,7 +273,12 @@ def call_function(
     if f.around:
         bare = FuncV(f.node, f.module, f.env, f.owner, f.cls, f.defaults, f.kind)
         return managers.call_inside(
-            it, f.around, node, fr, st, lambda s: call_function(it, bare, args, keywords, s, node, fr, open_, hook)
+            it,
+            f.around,
+            node,
+            fr,
+            st,
+            lambda s: call_function(it, bare, args, keywords, s, node, fr, open_, hook, followed),
         )
     states = it.config.apart(f, args, st) if it.config.apart is not None and not isinstance(st, BaseState) else ()
     if states:
@@ -286,7 +304,7 @@ def call_function(
     relevant = it.config.relevant
     # What the top level of a module calls is part of what the module is: nothing there is left out.
     importing = isinstance(st, BaseState) or (in_base and not it.lazy_depth)
-    matters = importing or hook is not None or relevant is None or relevant(f)
+    matters = importing or followed or hook is not None or relevant is None or relevant(f)
     if not matters and it.config.dynamic(f):
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
     if not matters and not isinstance(st, BaseState):
@@ -317,6 +335,7 @@ def call_function(
     body: tuple[ir.Stmt, ...] | None = None
     if (
         (not in_base or it.eager_depth)
+        and not followed
         and it.config.sliced is not None
         and isinstance(f.node, ir.FunctionDef)
         and not f.node.is_generator
@@ -487,7 +506,7 @@ def forget_container(it: Interpreter, v: Value, st: State) -> None:
     for x in alternatives(v):
         if isinstance(x, Ref):
             obj = st.get(x.oid)
-            if obj is not None and obj.cls is None and obj.kind in ("list", "dict", "set"):
+            if obj is not None and obj.cls is None and obj.kind in ("list", "dict", "set", "queue"):
                 obj = st.write(x.oid)
                 obj.items = None
                 obj.elements = None

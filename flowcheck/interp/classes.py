@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, calls, functions, observed
+from flowcheck.interp import attributes, calls, functions, observed, stores
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
@@ -38,6 +38,8 @@ ENUM_BASES = {
     "enum.StrEnum": "StrEnum",
 }  # fmt: skip
 RECORD_BASES = {"msgspec.Struct", "typing.NamedTuple", "pydantic.BaseModel"}
+RECORD_INIT = "record.__init__"
+"""The generated constructor of a record, as a function of the class and the object."""
 PLAIN_BASES = {
     "abc.ABC", "object", "typing.Protocol", "typing.Generic", "typing_extensions.Protocol", "int", "str", "float",
     "Exception", "BaseException", "ValueError", "RuntimeError", "TypeError", "KeyError", "type", "abc.ABCMeta",
@@ -319,24 +321,38 @@ def construct(
     observed.constructed(it, c, node, fr)
     if isinstance(c.metaclass, ClassV):
         hook = class_attr(it, c.metaclass, "__call__", st)
-        if isinstance(hook, FuncV) and not it.quiet:
-            return calls.call(it, BoundV(hook, c), args, keywords, st, node, fr, open_=open_)
+        if isinstance(hook, FuncV):
+            return calls.call(it, BoundV(hook, c), args, keywords, st, node, fr, open_=open_, followed=True)
+    return make(it, c, args, keywords, st, node, fr, open_)
+
+
+def make(
+    it: Interpreter,
+    c: ClassV,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+    open_: bool,
+) -> Value:
+    """``type.__call__(C, …)``: what no metaclass has a say in."""
     site = fr.site(node) if node is not None else None
     new = class_attr(it, c, "__new__", st)
     if isinstance(new, FuncV):
         result = calls.call(it, new, [c, *args], keywords, st, node, fr, open_=open_)
         if isinstance(result, Ref) and st.obj(result.oid).cls is not None and c in st.obj(result.oid).cls.mro:  # type: ignore[union-attr]
-            _initialise(it, c, result, args, keywords, st, node, fr, open_)
+            initialise(it, c, result, args, keywords, st, node, fr, open_)
         return result
     if it.config.skeletons(c) or (it.in_base and it.lazy_depth and not c.is_record and not it.config.eager(c)):
         return skeleton(it, c, args, keywords, st, node, fr, open_)
     if it.in_base and it.lazy_depth and not c.is_record:
         return _eager(it, c, args, keywords, st, node, fr, open_)
     obj = Obj("object", c, site=site)
-    made = _is_made_record(c)
-    if made and stores_itself(it, c, st):
+    made = is_made_record(c)
+    if made and stores.stores_itself(it, c, st):
         ref = it.alloc(st, obj, site)
-        _initialise(it, c, ref, args, keywords, st, node, fr, open_)
+        initialise(it, c, ref, args, keywords, st, node, fr, open_)
         return ref
     if made:  # before the address is given: what several rounds of a loop make is joined as whole objects
         obj.attrs = _record_values(it, c, args, keywords, st, node, fr, open_)
@@ -346,7 +362,7 @@ def construct(
         if isinstance(post, FuncV):
             calls.call(it, BoundV(post, ref), [], {}, st, node, fr)
         return ref
-    _initialise(it, c, ref, args, keywords, st, node, fr, open_)
+    initialise(it, c, ref, args, keywords, st, node, fr, open_)
     return ref
 
 
@@ -390,7 +406,7 @@ def _eager(
     it.eager_depth += 1
     try:
         with it.uncharged(it.config.eager_budget):
-            _initialise(it, c, ref, args, keywords, st, node, fr, open_)
+            initialise(it, c, ref, args, keywords, st, node, fr, open_)
     finally:
         it.eager_depth -= 1
     return ref
@@ -426,7 +442,7 @@ def is_exception(c: ClassV) -> bool:
     return any(e.endswith(("Exception", "Error", "Warning", "Exit", "Interrupt")) for b in c.mro for e in b.external)
 
 
-def _initialise(
+def initialise(
     it: Interpreter,
     c: ClassV,
     ref: Ref,
@@ -437,11 +453,11 @@ def _initialise(
     fr: Frame,
     open_: bool,
 ) -> None:
-
+    """``C.__init__(ref, …)``."""
     init = class_attr(it, c, "__init__", st)
-    if _is_made_record(c):
+    if is_made_record(c):
         values = _record_values(it, c, args, keywords, st, node, fr, open_)
-        setter = attributes.set_ if stores_itself(it, c, st) else attributes.set_past_hook
+        setter = attributes.set_ if stores.stores_itself(it, c, st) else attributes.set_past_hook
         for field, v in values.items():
             setter(it, ref, field, v, fr, st, node)
         post = class_attr(it, c, "__post_init__", st)
@@ -457,17 +473,10 @@ def _initialise(
         it.throw("TypeError", st, node, fr)
 
 
-def _is_made_record(c: ClassV) -> bool:
+def is_made_record(c: ClassV) -> bool:
     """Whether instances are made by the generated constructor of a record."""
     record = next((b for b in c.mro if b.is_record or b.own_init), None)
     return record is not None and not record.own_init and c.is_record
-
-
-def stores_itself(it: Interpreter, c: ClassV, st: State) -> bool:
-    """Whether the stores of a dataclass's generated constructor run code of the tree."""
-    if isinstance(class_attr(it, c, "__setattr__", st), FuncV):
-        return not any(e in RECORD_BASES for b in c.mro for e in b.external)
-    return False
 
 
 def _foreign_init(c: ClassV) -> bool:
@@ -527,6 +536,8 @@ def _record_values(
                     it.throw("TypeError", st, node, fr)
             elif v is UNBOUND:
                 v = Unknown(f"the default of {c.name}.{name}")
+            elif isinstance(v, Ref) and (reader := attributes.descriptor(it, v, "__get__", st)) is not None:
+                v = calls.call(it, reader, [NONE, c], {}, st, node, fr)
             if isinstance(v, Ref) and home.module is not None:
                 v = _copy_default(it, v, st)
             if tracked:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import calls, classes, views
+from flowcheck.interp.confined import entry_of
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration import iterate, record_items
 from flowcheck.interp.truth import (
@@ -350,6 +351,8 @@ def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.No
             if key is None:
                 return False if not obj.items else None
             return key in obj.items
+        if obj is not None and obj.kind == "dict" and entry_of(obj, it.key(a)) is not None:
+            return True
         if obj is not None and obj.kind == "set" and obj.items is not None:
             key = it.key(a)
             keys = {it.key(x) for x in obj.items}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, functions, managers, operators, subscripts, views
+from flowcheck.interp import attributes, functions, managers, operators, queue_models, views
+from flowcheck.interp.confined import drop_entry, entry_of, store_entry
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration_models import key_each, ordered
 from flowcheck.interp.models import Args, Keywords
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 PURE_METHODS = frozenset(
     n for n in dir(str) if not n.startswith("_")
 ) - {"format", "format_map", "maketrans", "translate", "encode"}  # fmt: skip
+
+
+DEQUE_METHODS = frozenset({"appendleft", "extendleft", "popleft", "rotate"})
 
 
 def method(
@@ -66,6 +70,8 @@ def method(
             return Unknown(f"{name}(…)")
         if obj.kind == "dict":
             return _dict_method(it, x, obj, name, a, kw, st, node, fr)
+        if obj.kind == "queue":
+            return queue_models.method(it, x, obj, name, a, kw, st, node, fr)
         if obj.tag == managers.STACK:
             return managers.method(it, x, name, a, kw, st, node, fr)
         if obj.kind in ("list", "set", "iterator"):
@@ -125,7 +131,7 @@ def _dict_method(
         if isinstance(a[0], Union):
             return union_of([_dict_method(it, x, obj, name, [k, *a[1:]], kw, st, node, fr) for k in a[0].items])
         if obj.items is None:
-            entry = subscripts.entry_of(obj, key)
+            entry = entry_of(obj, key)
             return join(default, unknown) if entry is None else entry
         if key is None:
             return union_of([default, *(v for _, v in obj.items.values())])
@@ -143,19 +149,26 @@ def _dict_method(
     if name == "copy":
         return it.alloc(st, obj.copy())
     w = st.write(x.oid)
-    w.attrs.clear()
     if name == "clear":
+        w.attrs.clear()
         w.items = {} if w.exact else None
         return NONE
     if name == "update":
         dict_update(it, x, a, kw, st, node, fr)
         return NONE
     if w.items is None:
-        it.may_raise(st, node, fr)
+        entry = entry_of(w, key)
         if name == "setdefault":
             v = a[1] if len(a) > 1 else NONE
-            w.elements = join(w.elements, v) if w.elements is not None else None
-            return join(unknown, v)
+            if entry is None:
+                entry = join(unknown, v)
+                store_entry(w, key, entry, st)
+            return entry
+        drop_entry(w, key if name == "pop" else None)
+        if entry is not None and name == "pop":
+            return entry
+        if key is None or len(a) < 2:
+            it.may_raise(st, node, fr)
         return unknown if len(a) < 2 else join(unknown, a[1])
     if name == "setdefault":
         v = a[1] if len(a) > 1 else NONE
@@ -186,7 +199,6 @@ def _dict_method(
 def dict_update(it: Interpreter, x: Ref, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> None:
     """``x.update(…)`` of a dict."""
     w = st.write(x.oid)
-    w.attrs.clear()
     for source in a[:1]:
         if views.is_view(source):
             source = views.contents(it, source, st)
@@ -210,16 +222,19 @@ def dict_update(it: Interpreter, x: Ref, a: Args, kw: Keywords, st: State, node:
         if items is None or not w.exact:
             w.items = None
             w.elements = None
+            w.attrs.clear()
         elif w.items is not None:
             for k, v in items.items():
                 w.items[k] = (w.items[k][0] if k in w.items else v[0], v[1])
-        elif w.elements is not None:
-            w.elements = union_of([w.elements, *(v for _, v in items.values())])
+        else:
+            for k, (_, v) in items.items():
+                store_entry(w, k, v, st)
     if w.items is not None:
         for name, v in kw.items():
             w.items[("k", name)] = (Known(name), v)
-    elif kw:
-        w.elements = None
+    else:
+        for name, v in kw.items():
+            store_entry(w, ("k", name), v, st)
 
 
 def _list_method(
@@ -251,6 +266,11 @@ def _list_method(
             )
             return ref
         return Unknown(f"set.{name}(…)")
+    if obj.kind == "list" and name in DEQUE_METHODS:
+        rows = operators.iterate(it, a[0], fr, st, node) if name == "extendleft" and a else None
+        given = queue_models.of_deque(it, x, name, a, rows, st, node, fr)
+        if given is not None:
+            return given
     w = st.write(x.oid)
     weak = not w.exact
     if name in ("append", "add"):

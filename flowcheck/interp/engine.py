@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowcheck.interp import classes
+from flowcheck.interp import classes, recency
 from flowcheck.interp.frames import Budget, CallCut, CallEvent, Dead, Frame, LazyCut, Outcome, Raised
 from flowcheck.interp.heap import Base, BaseState, Obj, State, merge
 from flowcheck.interp.trails import Site, Trail, extend
@@ -129,7 +129,7 @@ class Interpreter:
         self.budgets: list[int] = []
         self.effect_statement: ir.Node | None = None
         self.answers: dict[tuple[int, int], dict[Value, bool | None]] = {}
-        self.loop_sites: list[dict[Hashable, int]] = []
+        self.loop_sites: list[recency.Rounds] = []  # the loops of unknown length that run
         self.slices: dict[int, Frame] = {}
         self.counts: dict[str, int] = {}
         self.called: dict[tuple[str, int], str] = {}
@@ -225,24 +225,10 @@ class Interpreter:
 
     # ---------------------------------------------------------------------------------------------------- heap
     def alloc(self, state: State, obj: Obj, site: Site | None = None) -> Ref:
-        """A new object; inside a loop of unknown length, the object of that site (which then stands for several)."""
+        """A new object."""
         valued = obj.kind in ("list", "dict", "set") or (obj.cls is not None and self.custom_eq(obj.cls))
         if self.loop_sites and site is not None and not isinstance(state, BaseState):
-            table = self.loop_sites[-1]
-            key = (site.module.name, id(site.owner), site.nid, self.depth, obj.kind, id(obj.cls))
-            oid = table.get(key)
-            if oid is not None and state.get(oid) is not None:
-                from flowcheck.interp.heap import join_objects
-
-                merged = join_objects(state.obj(oid), obj)
-                merged.exact = False
-                state.put(oid, merged)
-                return Ref(oid)
-            obj.exact = False
-            oid = state.new(obj)
-            table[key] = oid
-            self.base.keyless.add(oid)
-            return Ref(oid)
+            return Ref(recency.place(self, state, obj, site))
         oid = state.new(obj)
         if valued:
             self.base.keyless.add(oid)

@@ -6,9 +6,21 @@ Everything else outside is unknown: it may return anything, and cannot write a P
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, builtin_models, calls, classes, functions, managers, observed, operators
+from flowcheck.interp import (
+    attributes,
+    builtin_models,
+    calls,
+    classes,
+    functions,
+    managers,
+    observed,
+    operators,
+    queue_models,
+    stores,
+)
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.values import (
     NONE,
@@ -141,9 +153,15 @@ def _replace(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
                     observed.touched(it, obj.cls, name, EdgeKind.WRITES, node, fr)
             copy.attrs[name] = v
         ref = it.alloc(st, copy, site)
-        if kw and obj.cls is not None and classes.stores_itself(it, obj.cls, st):
+        if kw and obj.cls is not None and stores.stores_itself(it, obj.cls, st):
+            by_descriptor = stores.set_by_descriptors(it, obj.cls, st)
             for name in classes.record_fields(it, obj.cls):
-                if name in copy.attrs:
+                if name in kw or name in by_descriptor:
+                    given = copy.attrs[name] if name in kw else attributes.get(it, x, name, fr, st, node)
+                    if name in by_descriptor:
+                        st.write(ref.oid).attrs.pop(name, None)
+                    attributes.set_(it, ref, name, given, fr, st, node)
+                elif name in copy.attrs:
                     attributes.set_(it, ref, name, copy.attrs[name], fr, st, node)
         if kw and obj.cls is not None:
             post = classes.class_attr(it, obj.cls, "__post_init__", st)
@@ -257,8 +275,12 @@ def _deque(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | No
         ref = it.new_list(st, None)
         if a:
             builtin_models.method(it, ref, "extend", a[:1], {}, st, node, fr)
+        st.write(ref.oid).tag = "deque"
         return ref
-    return builtin_models.MODELS["list"](it, a, {}, st, node, fr)
+    made = builtin_models.MODELS["list"](it, a, {}, st, node, fr)
+    if isinstance(made, Ref):
+        st.write(made.oid).tag = "deque"
+    return made
 
 
 def _nullcontext(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
@@ -393,6 +415,9 @@ MODELS: dict[str, Model] = {
     "collections.defaultdict": _defaultdict,
     "collections.OrderedDict": _ordered,
     "collections.deque": _deque,
+    "queue.Queue": partial(queue_models.make, queue_models.FIRST),
+    "queue.SimpleQueue": partial(queue_models.make, queue_models.FIRST),
+    "queue.LifoQueue": partial(queue_models.make, queue_models.LAST),
     "contextlib.nullcontext": _nullcontext,
     "contextlib.suppress": _manager("suppress"),
     "contextlib.closing": _manager("closing"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import calls, managers
+from flowcheck.interp import calls, dispatch_models, managers
 from flowcheck.interp.bodies import always_reaches, body_of, keeps_environment, local_names
 from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.generators import Lazy, Rest, consume, drain, first, lazily, may_matter, resume
@@ -109,8 +109,13 @@ def _decorate(it: Interpreter, f: FuncV, value: Value, d: ir.Expr, s: ir.Functio
     if name in ("contextlib.contextmanager", "contextlib.asynccontextmanager"):
         f.is_context = True
         return value
-    if name in ("functools.singledispatch", "functools.singledispatchmethod"):
-        return BuiltinV("dispatch.", value)
+    if name in dispatch_models.KINDS:
+        return dispatch_models.make(it, value, str(name), fr, st)
+    if isinstance(dv, BuiltinV) and dv.name == dispatch_models.REGISTER:
+        try:
+            return calls.call(it, it.eval(d, fr, st), [value], {}, st, d, fr)
+        except Dead:
+            return Unknown(f"what a decorator makes of {f.qualname}")
     if name is not None and name in TRANSPARENT:
         f.memo = f.memo or name in MEMOISING
         return value

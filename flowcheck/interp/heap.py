@@ -284,6 +284,10 @@ class BaseState(State):
         kept = self.base.objects.get(leave)
         for layer in reversed(layers):
             self.base.objects.update(layer.objects)
+            for oid, obj in layer.objects.items():
+                if obj.kind == "dict" and obj.attrs:  # what one path knows of its entries others may not
+                    self.base.objects[oid] = shared = obj.copy()
+                    shared.attrs.clear()
         if kept is not None:
             self.base.objects[leave] = kept
 
@@ -328,7 +332,7 @@ def _join_items(a: Obj, b: Obj) -> Any:
     x, y = a.items, b.items
     if x is None or y is None:
         return None
-    if a.kind in ("list", "iterator"):
+    if a.kind in ("list", "iterator", "queue"):
         return [join(p, q) for p, q in zip(x, y, strict=False)] if len(x) == len(y) else None
     if a.kind == "dict":
         if list(x) != list(y):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flowcheck.interp import calls, classes, functions, names, operators, refine
 from flowcheck.interp.bodies import escapes
 from flowcheck.interp.frames import Dead, Raised
 from flowcheck.interp.handlers import merge_normal
 from flowcheck.interp.heap import Obj, State, merge
+from flowcheck.interp.recency import Rounds, changed
 from flowcheck.interp.values import (
     NONE,
     UNBOUND,
@@ -138,25 +139,33 @@ def _fixpoint(
     breaks: list[State],
     done: list[Outcome],
 ) -> list[Outcome]:
-    """A loop that runs any number of rounds. Objects that its body makes are one object per site."""
+    """A loop that runs any number of rounds. Objects that earlier rounds made are one object per site."""
     it.count("loops")
-    table: dict[Any, int] = it.loop_sites[-1] if it.loop_sites else {}  # one for a loop and those inside it
-    it.loop_sites = [*it.loop_sites, table]
+    rounds = Rounds(it)
+    pushed = it.loop_sites
+    it.loop_sites = [*pushed, rounds]
     exits: list[State] = []
     head = st.fork()
     newest = it.base.next
     try:
         for round_ in range(MAX_LOOP_ROUNDS):
+            rounds.begin(it)
             inside, leave = enter(head)
             if leave is not None:
                 exits.append(leave)
             if inside is None:
                 break
-            end = _round(it, body, fr, inside, breaks, done)
+            left: list[State] = []
+            given: list[Outcome] = []
+            end = _round(it, body, fr, inside, left, given)
+            rounds.leave(it, head, left, given)
+            breaks += left
+            done += given
             if end is None:
                 break
+            rounds.end(it, head, end)
             merged = merge([head.fork(), end])
-            if _settled(it, head, merged, newest, table, round_):
+            if _settled(it, head, merged, newest, rounds, round_):
                 break
             widen(head, merged, everything=round_ >= 2)
             head = merged
@@ -164,7 +173,7 @@ def _fixpoint(
             it.count("loops without a fixed point")
             it.may_raise(head, None, None)
     finally:
-        it.loop_sites = it.loop_sites[:-1]
+        it.loop_sites = pushed
     return _after_loop(it, orelse, fr, merge(exits) if exits else None, breaks, done)
 
 
@@ -172,20 +181,22 @@ def stabilise(it: Interpreter, st: State, step: Callable[[State], None]) -> None
     """Makes ``st`` stand for any number of rounds of ``step``, none included; a round that raises Dead does not end."""
 
     it.count("loops")
-    table: dict[Any, int] = it.loop_sites[-1] if it.loop_sites else {}  # one for a loop and those inside it
+    rounds = Rounds(it)
     pushed = it.loop_sites
-    it.loop_sites = [*pushed, table]
+    it.loop_sites = [*pushed, rounds]
     head = st.fork()
     newest = it.base.next
     try:
         for round_ in range(MAX_LOOP_ROUNDS):
+            rounds.begin(it)
             inside = head.fork()
             try:
                 step(inside)
             except Dead:
                 break
+            rounds.end(it, head, inside)
             merged = merge([head.fork(), inside])
-            if _settled(it, head, merged, newest, table, round_):
+            if _settled(it, head, merged, newest, rounds, round_):
                 break
             widen(head, merged, everything=round_ >= 2)
             head = merged
@@ -194,31 +205,14 @@ def stabilise(it: Interpreter, st: State, step: Callable[[State], None]) -> None
     st.become(head)
 
 
-def _settled(it: Interpreter, head: State, merged: State, newest: int, table: dict[Any, int], round_: int) -> bool:
+def _settled(it: Interpreter, head: State, merged: State, newest: int, rounds: Rounds, round_: int) -> bool:
     """Whether a loop has reached its fixed point; one that makes ever more objects ends with some of them unnamed."""
     if round_ < MAX_LOOP_ROUNDS // 2:
-        return covers(head, merged, newest, set(table.values()))
+        return covers(head, merged, newest, set(rounds.lasting.values()))
     if not covers(head, merged, -1, set()):
         return False
     it.count("loops that lose objects")
     return True
-
-
-def _changed(head: State, merged: State) -> list[int]:
-    """Addresses whose object differs between the two."""
-    seen: set[int] = set()
-    out: list[int] = []
-    layer: Any = merged.top
-    stop: Any = head.top.parent if not head.top.objects else None
-    while layer is not None and layer is not stop:
-        for oid in layer.objects:
-            if oid not in seen:
-                seen.add(oid)
-                a, b = head.get(oid), merged.get(oid)
-                if a is not b:
-                    out.append(oid)
-        layer = layer.parent
-    return out
 
 
 def covers(head: State, merged: State, newest: int, lasting: set[int]) -> bool:
@@ -240,7 +234,7 @@ def covers(head: State, merged: State, newest: int, lasting: set[int]) -> bool:
             return y.oid > newest and y.oid not in lasting
         return all(map(passing, y.items)) if isinstance(y, TupleV) else True
 
-    for oid in _changed(head, merged):
+    for oid in changed(head, merged):
         a, b = head.get(oid), merged.get(oid)
         if a is None or b is None:
             continue  # made in this round: what was there before does not lead to it, or its value differs too
@@ -273,7 +267,7 @@ def widen(head: State, merged: State, everything: bool = True) -> None:
 
     Without ``everything`` only counters and the like, and containers that grow: flags and members settle by themselves.
     """
-    for oid in _changed(head, merged):
+    for oid in changed(head, merged):
         a, b = head.get(oid), merged.get(oid)
         if a is None or b is None:
             continue

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, calls, classes, functions, operators, refine, skeletons, subscripts
+from flowcheck.interp import attributes, calls, classes, functions, operators, refine, skeletons
+from flowcheck.interp.confined import confinement, is_followed
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import State
 from flowcheck.interp.values import (
@@ -132,7 +132,7 @@ def global_value(it: Interpreter, module: Module, name: str, st: State, hook: bo
         if v is not UNBOUND and UNBOUND in alternatives(v):
             before = _global_before(it, module, name, writers, st, hook)
             v = v if before is None else join(v, before)
-        left_out = [f for f in writers if not _is_followed(it, module, f)]
+        left_out = [f for f in writers if not is_followed(it, module, f)]
         return _written_global(it, module, name, left_out, st, v) if left_out else v
     return _global_before(it, module, name, writers, st, hook)
 
@@ -144,12 +144,6 @@ def _global_before(
     if writers:
         return _written_global(it, module, name, writers, st)
     return _plain_global(it, module, name, st, hook)
-
-
-def _is_followed(it: Interpreter, module: Module, function: ir.FunctionDef) -> bool:
-    """Whether every call of a function is entered: what it stores is seen when it stores it."""
-    relevant = it.config.relevant
-    return relevant is None or relevant(FuncV(function, module, it.module_oid(module), None))
 
 
 def before_store(it: Interpreter, module: Module, name: str, st: State) -> None:
@@ -241,34 +235,13 @@ def _plain_global(it: Interpreter, module: Module, name: str, st: State, hook: b
 def _open_shared(it: Interpreter, module: Module, name: str, v: Ref) -> None:
     """A container at module level that functions fill later holds more than its module's top level says."""
     obj = it.base.objects.get(v.oid)
-    if obj is None or obj.cls is not None or obj.kind not in ("list", "dict", "set") or obj.items is None:
+    if obj is None or obj.cls is not None or obj.kind not in ("list", "dict", "set", "queue") or obj.items is None:
         return
     own, other = it.program.mutated(module, name)
     if other or (own and not obj.items):
         obj.open([Unknown(f"what is put into {name}")])
-        if obj.kind == "dict" and _is_confined(it, module, name):
-            obj.tag = subscripts.CONFINED
-
-
-def _is_confined(it: Interpreter, module: Module, name: str) -> bool:
-    """Whether all code that spells the name of a module's container, but for the line that makes it, is in functions of
-    the module that are followed whenever they are called, and gives the container no other name."""
-    word = re.compile(
-        rf"(\bin[ \t]+)?\b{re.escape(name)}\b"
-        r"(\[|\.(?:get|items|keys|values|copy|update|pop|popitem|clear|setdefault)\()?"
-    )
-    if len(it.program.corpus.files_with(name)) > 1 or module.syntax is None:
-        return False
-    text = module.syntax.text
-    outside = 0
-    for match in word.finditer(text):
-        line = text.count("\n", 0, match.start()) + 1
-        around = [f for f in module.functions() if f.line <= line <= f.end_line]
-        used = match.group(1) is not None or match.group(2) is not None
-        if around and not (used and all(_is_followed(it, module, f) for f in around)):
-            return False
-        outside += not around
-    return outside == 1
+        if obj.kind == "dict":
+            obj.tag = confinement(it, module, name)
 
 
 def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:

@@ -138,7 +138,7 @@ def blurred(it: Interpreter, st: State, run: Callable[[State], object], site: Si
         for oid in touched(st, end):
             now, then = st.obj(oid), end.obj(oid)
             if now.cls is None:
-                if now.kind in ("list", "dict", "set"):
+                if now.kind in ("list", "dict", "set", "queue"):
                     st.write(oid).open(())
                 continue
             target = st.write(oid)

@@ -235,7 +235,7 @@ def _settle(it: Interpreter, b: Ref, name: str, obj: Obj, result: Value) -> Valu
             if (
                 o is not None
                 and o.cls is None
-                and o.kind in ("list", "dict", "set")
+                and o.kind in ("list", "dict", "set", "queue")
                 and _filled_elsewhere(obj.cls, name)
             ):
                 o.items = None
@@ -255,7 +255,8 @@ def _settle(it: Interpreter, b: Ref, name: str, obj: Obj, result: Value) -> Valu
 def _filled_elsewhere(c: ClassV, name: str) -> bool:
     n = re.escape(name)
     pattern = re.compile(
-        rf"\.{n}(?:\[[^\]\n]*\])?\s*(?:=(?!=)|\.(?:append|extend|update|add|pop|insert|remove|clear|setdefault|discard)\()"
+        rf"\.{n}(?:\[[^\]\n]*\])?\s*(?:=(?!=)|\.(?:append|appendleft|extend|extendleft|update|add|pop|insert|put|put_nowait"
+        r"|remove|clear|setdefault|discard)\()"
         rf"|\.{n}\[[^\]\n]*\]\s*="
     )
     for k in c.mro:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import queue
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ CONTAINER_NAMES = {
     "list": frozenset(dir(list)) | frozenset(dir(collections.deque)),
     "dict": frozenset(dir(dict)) | frozenset(dir(collections.OrderedDict)) | frozenset(dir(collections.Counter)),
     "set": frozenset(dir(set)),
+    "queue": frozenset(dir(queue.Queue)),
     "iterator": frozenset(dir(types.GeneratorType)),
 }
 
@@ -131,7 +133,7 @@ def _set_property(
         if setter is None:
             return False
 
-        calls.call(it, setter, [b, v], {}, st, node, fr)
+        calls.call(it, setter, [b, v], {}, st, node, fr, followed=name in it.config.tracked)
         return True
     if not isinstance(cv, FuncV) or cv.kind != "property":
         return False
@@ -139,8 +141,29 @@ def _set_property(
         it.throw("AttributeError", st, node, fr)
 
     assert cv.setter is not None
-    calls.call(it, cv.setter, [b, v], {}, st, node, fr)
+    calls.call(it, cv.setter, [b, v], {}, st, node, fr, followed=name in it.config.tracked)
     return True
+
+
+def stores_itself(it: Interpreter, c: ClassV, st: State) -> bool:
+    """Whether the stores of a dataclass's generated constructor run code of the tree."""
+    if isinstance(classes.class_attr(it, c, "__setattr__", st), FuncV) or set_by_descriptors(it, c, st):
+        return not any(e in classes.RECORD_BASES for b in c.mro for e in b.external)
+    return False
+
+
+def set_by_descriptors(it: Interpreter, c: ClassV, st: State) -> list[str]:
+    """The fields of a record that a property or another descriptor of the class sets."""
+    return [
+        name
+        for name in classes.record_fields(it, c)
+        if isinstance(v := classes.class_attr(it, c, name, st), (Ref, FuncV))
+        and (
+            descriptor(it, v, "__set__", st) is not None
+            if isinstance(v, Ref)
+            else v.kind == "property" and v.setter is not None
+        )
+    ]
 
 
 def set_past_hook(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None) -> None:

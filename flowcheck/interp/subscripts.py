@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import calls, classes, views
+from flowcheck.interp.confined import drop_entry, entry_of, store_entry
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.iteration import element, record_items
 from flowcheck.interp.truth import each, need_hash, plain
 from flowcheck.interp.values import (
     NONE,
-    UNBOUND,
     BoundV,
     BuiltinV,
     ClassV,
@@ -33,22 +33,6 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
     from flowcheck.interp.frames import Frame
-
-
-CONFINED = "confined"
-"""The tag of a dict at module level of which every function that names it is followed: what a path stores in it stays."""
-
-
-def entry_of(obj: Obj, key: Any) -> Value | None:
-    """What a dict of unknown contents certainly holds under a key; None when nobody knows."""
-    name = _spelled(key)
-    found = obj.attrs.get(name) if name is not None else None
-    return None if found is None or UNBOUND in alternatives(found) else found
-
-
-def _spelled(key: Any) -> str | None:
-    """The name under which an entry is remembered: only strings have one, which no other key is equal to."""
-    return f"[{key[1]}]" if key is not None and key[0] == "k" and isinstance(key[1], str) else None
 
 
 def take(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
@@ -259,12 +243,7 @@ def put(it: Interpreter, c: Value, k: Value, v: Value, fr: Frame, st: State, e: 
     if obj.kind == "dict":
         key = it.key(k)
         if obj.items is None or key is None:
-            entries = obj.attrs.copy() if key is not None else {}
-            obj.open([v])
-            if obj.tag == CONFINED and obj.exact and not it.in_base:
-                obj.attrs.update(entries)
-                if (name := _spelled(key)) is not None:
-                    obj.attrs[name] = v
+            store_entry(obj, key, v, st)
         elif obj.exact:
             old = obj.items.get(key)
             obj.items[key] = (k if old is None else old[0], v)
@@ -326,6 +305,11 @@ def delete_item(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir
         if key not in obj.items:
             it.throw("KeyError", st, e, fr)
         del obj.items[key]
+        return
+    if obj.kind == "dict" and obj.items is None:
+        if entry_of(obj, key) is None:
+            it.may_raise(st, e, fr)
+        drop_entry(obj, key)
         return
     p = plain(k)
     if obj.kind == "list" and obj.items is not None and isinstance(p, Known) and isinstance(p.value, int) and obj.exact:

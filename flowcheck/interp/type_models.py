@@ -90,6 +90,10 @@ def is_instance(it: Interpreter, x: Value, c: Value, st: State) -> bool | None:
             if obj is None:
                 return None
             if obj.cls is None:
+                if obj.kind == "queue":
+                    return None
+                if obj.tag == "deque" and c.name == "collections.deque":
+                    return True
                 if obj.kind in ("list", "dict", "set"):
                     last = c.name.rsplit(".", 1)[-1]
                     if last in ("Sequence", "Iterable", "Mapping", "Collection", "List", "Dict", "Set", "Hashable"):
@@ -128,6 +132,8 @@ def _is_builtin_instance(x: Value, name: str, st: State) -> bool | None:
             if obj.kind == "exception":
                 of = getattr(builtins, str(obj.tag), None)
                 return issubclass(of, kind) if isinstance(of, type) and isinstance(kind, type) else None
+            if obj.tag == "deque" or obj.kind == "queue":
+                return False
             return obj.kind == name if obj.kind in ("list", "dict", "set") else None
         if any(name in b.external for b in obj.cls.mro):
             return True
@@ -173,6 +179,8 @@ def type_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | Non
             obj = st.obj(x.oid)
             if obj.cls is not None:
                 results.append(obj.cls)
+            elif obj.kind in ("queue", "dispatch") or obj.tag == "deque":
+                results.append(ExternalV("collections.deque") if obj.tag == "deque" else Unknown("a type"))
             else:
                 results.append(BuiltinV(obj.tag if obj.kind == "exception" else obj.kind))
         elif isinstance(x, Member):

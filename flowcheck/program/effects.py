@@ -3,7 +3,8 @@
 A function matters when its text touches something tracked (a *seed*), or when it may call one that does. Calls are
 resolved by scope where the text says enough: ``self.m(`` within the file or by method name, ``f(`` within the file or by
 function name; ``x.m(`` by method name. What a function that matters reads from a module variable, others have put there:
-functions of its file that declare a ``global`` which it mentions matter too. The answer errs towards "matters", except
+functions of its file that declare a ``global`` which it mentions matter too, and those that fill a container of the
+module from which a seed takes something. The answer errs towards "matters", except
 for names that so many unrelated classes define that following them would make everything matter; those are listed as an
 assumption.
 """
@@ -23,7 +24,18 @@ _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", 
 _CALL = re.compile(rb"\b[A-Za-z_]\w*\(")
 _DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
 _DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(")
+_REGISTERED = re.compile(rb"^[ \t]*@(?:\w+\.)*(\w+)\.register\b", re.M)
 _GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)
+_CONTAINER = re.compile(
+    rb"^([A-Za-z_]\w*)[ \t]*(?::[^=\n]+)?=[ \t]*"
+    rb"(?:[\[{]|(?:collections\.|queue\.)?(?:dict|list|set|deque|defaultdict|OrderedDict|(?:Simple|Lifo)?Queue)\b)",
+    re.M,
+)
+_FILLING = (
+    rb"(?:\[[^\]\n]*\][ \t]*[-+|&]?=(?!=)"
+    rb"|\.(?:append|appendleft|add|clear|extend|insert|pop|popitem|popleft|put|put_nowait|remove|setdefault|update)\()"
+)
+_GIVES = re.compile(rb"\breturn\b|\byield\b")
 _ANSWERS = re.compile(rb"\breturn[ \t]+(?!(?:None|False)\b)[^\s#]")
 _ON_ITS_OWN = frozenset({"__init__", "__post_init__", "__new__", "__enter__", "__exit__"})
 """Methods that run when a class is called or an instance is entered, without a call that names them."""
@@ -42,6 +54,7 @@ class _Def:
     start: int
     end: int
     holder: str = ""
+    also: str = ""  # the function for which a decorator registers it: whoever calls that one may call it
     seed: bool = False
     dynamic: bool = False
 
@@ -104,6 +117,7 @@ class Effects:
                 for j in targets:
                     callers.setdefault(j, []).append(i)
         todo = [i for i, d in enumerate(self.defs) if d.seed]
+        todo.extend(self._fillers(set(todo), callers))
         reached: set[int] = set()
         while todo:
             while todo:
@@ -117,7 +131,7 @@ class Effects:
         self._relevant = {(self.defs[i].path, self.defs[i].line) for i in reached | inner}
         self.inner_names = {self.defs[i].name for i in inner}
         """Functions inside functions that matter: they see the locals there, and may call any of them."""
-        self.relevant_names = {self.defs[i].name for i in reached}
+        self.relevant_names = {name for i in reached for name in (self.defs[i].name, self.defs[i].also) if name}
         self.relevant_classes = {
             self.defs[i].holder for i in reached if self.defs[i].holder and self.defs[i].name in _ON_ITS_OWN
         }
@@ -146,6 +160,26 @@ class Effects:
                 if any(i in reached and mention.search(data, self.defs[i].start, self.defs[i].end) for i in here):
                     yield from (i for i in here if self.defs[i].start < m.start() < self.defs[i].end)
 
+    def _fillers(self, seeds: set[int], callers: dict[int, list[int]]) -> Iterator[int]:
+        """The functions that fill a container of their module out of which a seed may take a batch or a mode: the seed
+        mentions the container, or calls a function that does."""
+        takers: dict[str, list[_Def]] = {}
+        for i, d in enumerate(self.defs):
+            if i in seeds or (
+                not seeds.isdisjoint(callers.get(i, ())) and _GIVES.search(self._tree.read(d.path), d.start, d.end)
+            ):
+                takers.setdefault(d.path, []).append(d)
+        for path, here in takers.items():
+            data = self._tree.read(path)
+            for name in {re.escape(m.group(1)) for m in _CONTAINER.finditer(data)}:
+                word = re.compile(rb"\b" + name + rb"\b")
+                if any(word.search(data, d.start, d.end) for d in here):
+                    fills = re.compile(rb"(?<![\w.])" + name + _FILLING + rb"|\bdel[ \t]+" + name + rb"\[")
+                    at = [m.start() for m in fills.finditer(data)]
+                    yield from (
+                        i for i, d in enumerate(self.defs) if d.path == path and any(d.start < x < d.end for x in at)
+                    )
+
     def _file(
         self,
         path: str,
@@ -159,6 +193,7 @@ class Effects:
         matches = list(_DEF.finditer(data))
         seeded = [m.span() for m in seeds.finditer(data)]
         dynamic = [m.span() for m in _DYNAMIC.finditer(data)] if any(w in data for w in _DYNAMIC_WORDS) else []
+        registered = {m.end(): m.group(1).decode() for m in _REGISTERED.finditer(data)} if b".register" in data else {}
         holders: list[tuple[int, str]] = []
         line = 1
         position = 0
@@ -193,6 +228,12 @@ class Effects:
             self._at[(path, line)] = i
             by_name.setdefault(name, []).append(i)
             by_file.setdefault((path, name), []).append(i)
+            above = matches[k - 1].start() if k else 0
+            for at, decorating in registered.items():
+                if above < at < m.start():
+                    d.also = decorating
+                    by_name.setdefault(decorating, []).append(i)
+                    by_file.setdefault((path, decorating), []).append(i)
             names: set[tuple[str, str]] = set()
             for hit in _CALL.finditer(data, m.end(), end):
                 at = hit.start()

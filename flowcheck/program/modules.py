@@ -251,7 +251,8 @@ class Program:
             pattern = re.compile(
                 rb"^[ \t]+(?:[\w.]+\.)?"
                 + n
-                + rb"(?:\.(?:update|append|add|extend|insert|pop|remove|clear|setdefault|discard)\("
+                + rb"(?:\.(?:update|append|appendleft|add|extend|extendleft|insert|pop|put|put_nowait|remove|clear|setdefault"
+                rb"|discard)\("
                 rb"|\[[^\]\n]*\][ \t]*(?:\|)?=(?!=))|^[ \t]+del[ \t]+" + n + rb"\[",
                 re.M,
             )

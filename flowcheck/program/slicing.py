@@ -20,7 +20,8 @@ MUTATORS = frozenset(
     {
         "append", "add", "update", "extend", "insert", "pop", "remove", "discard", "clear", "setdefault", "popleft",
         "appendleft", "popitem", "sort", "reverse", "rotate", "extendleft", "move_to_end", "difference_update",
-        "intersection_update", "symmetric_difference_update", "__setitem__", "__delitem__",
+        "intersection_update", "symmetric_difference_update", "__setitem__", "__delitem__", "put", "put_nowait", "get",
+        "get_nowait",
     }
 )  # fmt: skip
 
@@ -152,12 +153,22 @@ class _Slicer:
         return found
 
     def binds_needed(self, node: ir.Node | None) -> bool:
+        """Whether evaluating it binds a needed local, or changes the container that one holds."""
         if node is None:
             return False
         return any(
-            isinstance(x, ir.Walrus) and isinstance(x.target, ir.Name) and x.target.id in self.needed
+            (isinstance(x, ir.Walrus) and isinstance(x.target, ir.Name) and x.target.id in self.needed)
+            or (isinstance(x, ir.Call) and self._changes_needed(x))
             for x in self.cache.parts(node)
         )
+
+    def _changes_needed(self, c: ir.Call) -> bool:
+        f = c.func
+        if not isinstance(f, ir.Attribute) or f.attr not in MUTATORS or not isinstance(f.value, ir.Name):
+            return False
+        if f.attr == "get" and any(a.keyword is None for a in c.args):
+            return False  # of a dict, not of a queue
+        return f.value.id in self.needed
 
     # ------------------------------------------------------------------------------------------------------ blocks
     def block(

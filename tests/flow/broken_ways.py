@@ -838,6 +838,358 @@ HARD: tuple[Case, ...] = (
         rules="HS101",
     ),
     case(
+        "by-a-function-that-names-only-the-dictionary",
+        top("""
+            HELD = {}
+
+
+            def hold(batch):
+                HELD["batch"] = batch
+
+
+            def exchange():
+                HELD["batch"] = HELD.pop("spare")
+
+
+            def mark():
+                HELD["batch"].capture_hidden_mode = CaptureHiddenMode.FULL
+        """),
+        extend("""
+            hold(model_worker_batch)
+            HELD["spare"] = batch.get_model_worker_batch()
+            exchange()
+            mark()
+        """),
+        rules="HS101",
+    ),
+    case(
+        "by-a-function-that-empties-a-dictionary-of-another-module",
+        (
+            FORWARD_BATCH,
+            "",
+            lines(
+                f"""
+
+
+            LOW = {LAST}
+            WANTED = {{}}
+
+
+            def want(key, mode):
+                WANTED[key] = mode
+
+
+            def forget():
+                WANTED.clear()
+                WANTED.update(extend=LOW)
+
+
+            def wanted(key):
+                return WANTED.get(key, LOW)
+        """,
+                0,
+            ),
+        ),
+        imports("from sglang.srt.model_executor.forward_batch_info import forget, want, wanted"),
+        extend(f"""
+            want("extend", {MODE}.FULL)
+            forget()
+            model_worker_batch.capture_hidden_mode = wanted("extend")
+        """),
+        rules="HS101",
+        also="HS109",
+    ),
+    case(
+        "by-a-dictionary-under-another-name",
+        top(f"""
+            WANTED = {{}}
+
+
+            def wanted(key):
+                return WANTED[key]
+
+
+            def lower(rows=WANTED):
+                rows["extend"] = {LAST}
+        """),
+        extend(f"""
+            WANTED["extend"] = {MODE}.FULL
+            lower()
+            model_worker_batch.capture_hidden_mode = wanted("extend")
+        """),
+        rules="HS109",
+    ),
+    case(
+        "by-the-round-after",
+        extend(f"""
+            rows = []
+            for turn in range(batch.batch_size() + 1):
+                made = batch.get_model_worker_batch()
+                made.capture_hidden_mode = {MODE}.FULL
+                if rows:
+                    rows[-1].capture_hidden_mode = {LAST}  # HS101
+                rows.append(made)
+            model_worker_batch = rows[0]
+        """),
+        also="HS102 HS109",
+    ),
+    case(
+        "by-a-keyword-that-every-round-of-a-recording-lowers",
+        (
+            GRAPH_RUNNER,
+            "            capture_hidden_mode=self.capture_hidden_mode,\n        )\n",
+            "            **options,\n        )\n",
+        ),
+        (
+            GRAPH_RUNNER,
+            "        forward_batch = ForwardBatch(\n",
+            lines(
+                f"""
+            options = {{"capture_hidden_mode": self.capture_hidden_mode}}
+            options["capture_hidden_mode"] = {LAST}  # HS104
+            forward_batch = ForwardBatch(
+        """,
+                8,
+            ),
+        ),
+    ),
+    case(
+        "by-the-other-end-of-a-deque",
+        imports("from collections import deque"),
+        extend(f"""
+            pending = deque([model_worker_batch])
+            pending.appendleft(batch.get_model_worker_batch())
+            pending.popleft().capture_hidden_mode = {MODE}.FULL
+            model_worker_batch = pending.popleft()
+        """),
+        rules="HS101",
+    ),
+    case(
+        "by-the-second-of-a-queue",
+        imports("import queue"),
+        extend(f"""
+            modes = queue.Queue()
+            modes.put({MODE}.FULL)
+            modes.put({LAST})  # HS101
+            modes.get()
+            model_worker_batch.capture_hidden_mode = modes.get()
+        """),
+    ),
+    case(
+        "by-an-item-that-a-list-loses-to-nobody",
+        extend(f"""
+            modes = [{LAST}, {MODE}.FULL, {LAST}]  # HS101
+            highest = modes.pop(1)
+            model_worker_batch.capture_hidden_mode = modes[1]
+        """),
+    ),
+    case(
+        "by-a-descriptor-that-keeps-one-mode-for-all",
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            class Kept:
+                def __get__(self, instance, owner=None):
+                    return None if instance is None else self.kept
+
+                def __set__(self, instance, value):
+                    self.kept = value
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = Kept()\n",
+        ),
+        after("spare = batch.get_model_worker_batch()"),
+        rules="HS101",
+    ),
+    case(
+        "by-a-descriptor-that-names-nothing",
+        (
+            UTILS,
+            "",
+            lines(
+                """
+
+
+            def lowest(kind):
+                return min(kind)
+        """,
+                0,
+            ),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            from sglang.srt.utils import lowest
+
+
+            class Kept:
+                def __get__(self, instance, owner=None):
+                    if instance is None:
+                        return None
+                    return instance.kept
+
+                def __set__(self, instance, value):
+                    seen = 0
+                    for each in range(400):
+                        seen += each * 2
+                    instance.kept = lowest(type(value)) if seen else value
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = Kept()\n",
+        ),
+        rules="HS101 HS102",
+        also="HS109 HS103",
+    ),
+    case(
+        "by-a-metaclass-that-lowers-what-it-makes",
+        (
+            SPEC_INFO,
+            "@dataclasses.dataclass\nclass EagleVerifyInput",
+            lines(
+                """
+            class Lowered(type):
+                def __call__(cls, *args, **kwargs):
+                    for name in list(kwargs)[-1:]:
+                        kwargs[name] = min(type(kwargs[name]))
+                    return super().__call__(*args, **kwargs)
+
+
+            @dataclasses.dataclass
+            class EagleVerifyInput
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (SPEC_INFO, "class EagleVerifyInput(SpecInput):", "class EagleVerifyInput(SpecInput, metaclass=Lowered):"),
+        rules="HS102 HS104",
+        also="HS103 HS109",
+    ),
+    case(
+        "by-a-metaclass-that-makes-one-for-all",
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            class Once(type):
+                kept = {}
+
+                def __call__(cls, *args, **kwargs):
+                    if cls not in Once.kept:
+                        Once.kept[cls] = cls.__new__(cls)
+                    Once.kept[cls].__init__(*args, **kwargs)
+                    return Once.kept[cls]
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (SCHEDULE_BATCH, "class ModelWorkerBatch:", "class ModelWorkerBatch(metaclass=Once):"),
+        after("spare = batch.get_model_worker_batch()"),
+        rules="HS101",
+        also="HS109",
+    ),
+    case(
+        "by-a-function-that-is-chosen-by-type",
+        imports("import functools\nfrom sglang.srt.managers.schedule_batch import ModelWorkerBatch"),
+        top(f"""
+            @functools.singledispatch
+            def mark(batch):
+                return None
+
+
+            @mark.register
+            def _(batch: ModelWorkerBatch):
+                batch.capture_hidden_mode = {LAST}  # HS101
+        """),
+        after("mark(model_worker_batch)"),
+    ),
+    case(
+        "by-what-another-module-registers-for-a-type",
+        (
+            FORWARD_BATCH,
+            "",
+            lines(
+                """
+
+
+            import functools
+
+
+            @functools.singledispatch
+            def mark(batch):
+                return None
+        """,
+                0,
+            ),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass GenerationBatchResult",
+            lines(
+                f"""
+            from sglang.srt.model_executor.forward_batch_info import mark
+
+
+            @mark.register
+            def _(batch: ModelWorkerBatch):
+                batch.capture_hidden_mode = {LAST}
+
+
+            @dataclasses.dataclass
+            class GenerationBatchResult
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        imports("from sglang.srt.model_executor.forward_batch_info import mark"),
+        after("mark(model_worker_batch)"),
+        rules="HS109",
+    ),
+    case(
+        "by-a-method-that-is-chosen-by-type",
+        imports("from functools import singledispatchmethod"),
+        method(f"""
+            @singledispatchmethod
+            def marked(self, how, batch):
+                return None
+
+            @marked.register(int)
+            def _(self, how, batch):
+                batch.capture_hidden_mode = {LAST}  # HS101
+
+            @marked.register(bool)
+            def _(self, how, batch):
+                batch.capture_hidden_mode = {MODE}.FULL
+        """),
+        after("self.marked(3, model_worker_batch)"),
+    ),
+    case(
         "by-operator-setitem-of-vars",
         imports("import operator"),
         after(f'operator.setitem(vars(model_worker_batch), "capture_hidden_mode", {LAST})  # HS101'),

@@ -24,7 +24,7 @@ from tests.flow.edits import (
     verify_input,
     with_registry,
 )
-from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, edited
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, SCHEDULE_BATCH, SPEC_INFO, edited
 
 __all__ = ["HEALTHY_REWRITES"]
 
@@ -153,6 +153,74 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
         """),
     ),
     case(
+        "keyword-arguments-in-every-round-of-a-recording",
+        (
+            GRAPH_RUNNER,
+            "            capture_hidden_mode=self.capture_hidden_mode,\n        )\n",
+            "            **options,\n        )\n",
+        ),
+        (
+            GRAPH_RUNNER,
+            "        forward_batch = ForwardBatch(\n",
+            lines(
+                """
+            options = {"capture_hidden_mode": None}
+            options["capture_hidden_mode"] = self.capture_hidden_mode
+            forward_batch = ForwardBatch(
+        """,
+                8,
+            ),
+        ),
+    ),
+    case(
+        "an-attribute-set-in-every-round-of-a-recording",
+        (
+            GRAPH_RUNNER,
+            "            capture_hidden_mode=self.capture_hidden_mode,\n        )\n",
+            "        )\n        forward_batch.capture_hidden_mode = self.capture_hidden_mode\n",
+        ),
+        (
+            GRAPH_RUNNER,
+            "                capture_hidden_mode=CaptureHiddenMode.FULL,\n            )\n",
+            lines(
+                """
+                capture_hidden_mode=CaptureHiddenMode.LAST,
+            )
+            self.raise_mode(spec_info)
+        """,
+                0,
+            )
+            .replace(")", "            )")
+            .replace("capture", "                capture", 1)
+            .replace("self.", "            self."),
+        ),
+        method(
+            """
+            def raise_mode(self, info):
+                info.capture_hidden_mode = CaptureHiddenMode.FULL
+        """,
+            GRAPH_RUNNER,
+            "    def get_spec_info(self",
+        ),
+    ),
+    case(
+        "a-batch-of-the-round-before",
+        extend("""
+            last = None
+            for turn in range(batch.batch_size()):
+                made = batch.get_model_worker_batch()
+                made.capture_hidden_mode = CaptureHiddenMode.FULL
+                if last is not None:
+                    last.capture_hidden_mode = CaptureHiddenMode.LAST
+                last = made
+            while True:
+                model_worker_batch = batch.get_model_worker_batch()
+                model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+                if batch.batch_size() > 0:
+                    break
+        """),
+    ),
+    case(
         "a-copy-of-every-field",
         imports("import dataclasses as records", FORWARD_BATCH),
         (
@@ -274,6 +342,314 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
             HELD["spare"] = None
             assert HELD["batch"] is model_worker_batch
         """),
+    ),
+    case(
+        "a-dictionary-of-the-module-in-every-forward",
+        top("HELD = {}", MODEL_RUNNER, "class ModelRunner"),
+        (
+            MODEL_RUNNER,
+            "        can_run_graph = bool(",
+            lines(
+                """
+            HELD["batch"] = forward_batch
+            HELD["batch"].capture_hidden_mode = forward_batch.capture_hidden_mode
+            can_run_graph = bool(
+        """,
+                8,
+            ).rstrip("\n"),
+        ),
+        (
+            GRAPH_RUNNER,
+            "            return forward(forward_batch.input_ids, forward_batch)\n",
+            "            return self.model_runner.forward(forward_batch)[0]\n",
+        ),
+        (
+            MODEL_RUNNER,
+            "        self.init_cuda_graphs()\n",
+            "        self.init_cuda_graphs()\n        self.warmed = self.graph_runner is not None\n",
+        ),
+        (MODEL_RUNNER, "            and self.graph_runner\n", "            and self.graph_runner is not None\n"),
+    ),
+    case(
+        "a-dictionary-of-the-module-that-functions-share",
+        top("""
+            HELD = {}
+
+
+            def hold(batch):
+                HELD["batch"] = batch
+
+
+            def mark():
+                HELD["batch"].capture_hidden_mode = CaptureHiddenMode.FULL
+
+
+            def is_held():
+                return "batch" in HELD
+
+
+            def spare():
+                HELD["spare"] = None
+
+
+            def drop_spare():
+                HELD.pop("spare", None)
+        """),
+        extend("""
+            spare()
+            hold(model_worker_batch)
+            assert is_held()
+            drop_spare()
+            mark()
+        """),
+    ),
+    case(
+        "a-mode-in-a-dictionary-of-the-module",
+        top("""
+            WANTED = {"note": ""}
+
+
+            def want(key, mode):
+                WANTED[key] = mode
+
+
+            def wanted(key):
+                return WANTED[key]
+
+
+            def count():
+                return len(WANTED)
+
+
+            def clear():
+                WANTED.clear()
+        """),
+        extend("""
+            clear()
+            want("extend", CaptureHiddenMode.FULL)
+            want("verify", CaptureHiddenMode.LAST)
+            if count() > 1:
+                model_worker_batch.capture_hidden_mode = wanted("extend")
+        """),
+    ),
+    case(
+        "a-dictionary-of-another-module",
+        (
+            FORWARD_BATCH,
+            "",
+            lines(
+                """
+
+
+            HELD = {}
+
+
+            def hold(batch):
+                HELD["batch"] = batch
+
+
+            def held():
+                return HELD["batch"]
+        """,
+                0,
+            ),
+        ),
+        imports("from sglang.srt.model_executor.forward_batch_info import held, hold"),
+        extend("""
+            hold(model_worker_batch)
+            held().capture_hidden_mode = CaptureHiddenMode.FULL
+        """),
+    ),
+    case(
+        "a-deque",
+        imports("from collections import deque"),
+        method("""
+            def waiting(self, batch):
+                rows = deque()
+                rows.append(batch)
+                rows.appendleft(None)
+                spare = rows.popleft()
+                if spare is None:
+                    rows.append(spare)
+                return rows
+        """),
+        extend("""
+            pending = self.waiting(model_worker_batch)
+            spare = batch.get_model_worker_batch()
+            pending.append(spare)
+            model_worker_batch = pending.popleft()
+            model_worker_batch.capture_hidden_mode = CaptureHiddenMode.FULL
+            pending.pop().capture_hidden_mode = CaptureHiddenMode.LAST
+        """),
+    ),
+    case(
+        "a-queue",
+        imports("import queue\nfrom queue import SimpleQueue"),
+        extend("""
+            pending, modes = queue.Queue(), SimpleQueue()
+            pending.put(model_worker_batch)
+            modes.put(CaptureHiddenMode.FULL)
+            modes.put(CaptureHiddenMode.LAST)
+            while not pending.empty():
+                model_worker_batch = pending.get()
+                model_worker_batch.capture_hidden_mode = modes.get_nowait()
+                pending.task_done()
+        """),
+    ),
+    case(
+        "a-data-descriptor-in-place-of-the-mode",
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            class Kept:
+                def __set_name__(self, owner, name):
+                    self.slot = "_" + name
+
+                def __get__(self, instance, owner=None):
+                    if instance is None:
+                        return None
+                    return getattr(instance, self.slot)
+
+                def __set__(self, instance, mode):
+                    setattr(instance, self.slot, mode)
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = Kept()\n",
+        ),
+    ),
+    case(
+        "a-data-descriptor-that-keeps-modes-by-object",
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            class Kept:
+                def __init__(self, default=None):
+                    self.default = default
+
+                def __get__(self, instance, owner=None):
+                    return self if instance is None else instance.__dict__.get("kept_mode", self.default)
+
+                def __set__(self, instance, mode):
+                    instance.__dict__["kept_mode"] = mode
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (
+            SCHEDULE_BATCH,
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = None\n",
+            "    capture_hidden_mode: Optional[CaptureHiddenMode] = Kept()\n",
+        ),
+    ),
+    case(
+        "a-metaclass-that-is-called",
+        (
+            SPEC_INFO,
+            "@dataclasses.dataclass\nclass EagleVerifyInput",
+            lines(
+                """
+            class Noted(type):
+                made = 0
+
+                def __call__(cls, *args, **kwargs):
+                    Noted.made += 1
+                    made = super().__call__(*args, **kwargs)
+                    return made
+
+
+            @dataclasses.dataclass
+            class EagleVerifyInput
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (SPEC_INFO, "class EagleVerifyInput(SpecInput):", "class EagleVerifyInput(SpecInput, metaclass=Noted):"),
+    ),
+    case(
+        "a-metaclass-that-makes-and-initialises",
+        (
+            SCHEDULE_BATCH,
+            "@dataclasses.dataclass\nclass ModelWorkerBatch",
+            lines(
+                """
+            class Stepwise(type):
+                def __call__(cls, *args, **kwargs):
+                    made = cls.__new__(cls)
+                    made.__init__(*args, **kwargs)
+                    return made
+
+
+            @dataclasses.dataclass
+            class ModelWorkerBatch
+        """,
+                0,
+            ).rstrip("\n"),
+        ),
+        (SCHEDULE_BATCH, "class ModelWorkerBatch:", "class ModelWorkerBatch(metaclass=Stepwise):"),
+    ),
+    case(
+        "a-function-that-is-chosen-by-type",
+        imports("import functools\nfrom sglang.srt.managers.schedule_batch import ModelWorkerBatch"),
+        top("""
+            @functools.singledispatch
+            def mark(batch, mode=None):
+                raise TypeError(batch)
+
+
+            @mark.register
+            def _(batch: ModelWorkerBatch, mode=None):
+                batch.capture_hidden_mode = mode
+
+
+            @mark.register(ScheduleBatch)
+            def mark_all(batch, mode=None):
+                raise ValueError
+
+
+            @mark.register(list)
+            def _(batch, mode=None):
+                for each in batch:
+                    mark(each, mode)
+        """),
+        extend("mark([model_worker_batch], CaptureHiddenMode.FULL)"),
+    ),
+    case(
+        "a-method-that-is-chosen-by-type",
+        imports(
+            "from functools import singledispatchmethod\nfrom sglang.srt.managers.schedule_batch import ModelWorkerBatch"
+        ),
+        method("""
+            @singledispatchmethod
+            def marked(self, batch):
+                raise TypeError(batch)
+
+            @marked.register
+            def _(self, batch: "ModelWorkerBatch"):
+                batch.capture_hidden_mode = CaptureHiddenMode.FULL
+                return batch
+
+            @marked.register(type(None))
+            def _(self, batch):
+                return batch
+        """),
+        extend("self.marked(None)\nmodel_worker_batch = self.marked(model_worker_batch)"),
     ),
     case(
         "an-item-of-the-attributes",

@@ -829,6 +829,189 @@ class Counter:
         type(self).total += 1
         self.id = Counter.total
 return [Counter().id for _ in range(3)], Counter.total
+### descriptors of a record
+import dataclasses
+class Slot:
+    def __set_name__(self, owner, name):
+        self.slot = "_" + name
+    def __get__(self, instance, owner=None):
+        return "default" if instance is None else getattr(instance, self.slot)
+    def __set__(self, instance, value):
+        setattr(instance, self.slot, ("set", value))
+@dataclasses.dataclass
+class R:
+    n: int
+    x: object = Slot()
+    y: object = Slot()
+one = R(1)
+two = R(2, "x", y=3)
+two.x = 4
+three = dataclasses.replace(two, n=5, y=6)
+return R.x, one.x, one.y, two.x, two.y, three.x, three.y, three.n, three._x, sorted(vars(two))
+### a property of a record
+import dataclasses
+@dataclasses.dataclass
+class R:
+    x: int
+    def _get(self):
+        return self._x + 1
+    def _set(self, value):
+        self._x = value * 10
+R.x = property(R._get, R._set)
+one = R(1)
+one.x += 1
+return one.x, R(2)._x, dataclasses.replace(one, x=3).x
+### metaclass call
+import dataclasses
+class Base(type):
+    def __call__(cls, *args, **kwargs):
+        made = super().__call__(*args, **kwargs)
+        made.noted = cls.__name__
+        return made
+class Once(Base):
+    kept = {}
+    def __call__(cls, *args, **kwargs):
+        if cls.__name__ not in Once.kept:
+            Once.kept[cls.__name__] = super().__call__(*args, **kwargs)
+        return Once.kept[cls.__name__]
+class Plain(metaclass=Once):
+    def __init__(self, x, y=2):
+        self.x, self.y = x, y
+@dataclasses.dataclass
+class R(metaclass=Base):
+    x: int
+    y: int = 5
+one = Plain(1)
+return one is Plain(9), one.x, one.y, one.noted, R(1, y=3), R(2).noted, type.__call__(R, 4).y
+### made and initialised
+import dataclasses
+class Steps(type):
+    def __call__(cls, *args, **kwargs):
+        made = cls.__new__(cls)
+        made.__init__(*args, **kwargs)
+        return made
+@dataclasses.dataclass
+class R(metaclass=Steps):
+    x: int
+    y: int = 5
+class S(R):
+    def __init__(self, x):
+        super().__init__(x, y=x)
+        self.z = self.x + self.y
+class T(R):
+    def __init__(self):
+        R.__init__(self, 7)
+one = R(1)
+one.__init__(3, 4)
+return one.x, one.y, R(y=1, x=2).x, S(3).z, T().x, T().y
+### single dispatch
+import functools
+from enum import IntEnum
+class Base: pass
+class Box(Base):
+    def __init__(self): self.x = 0
+class M(IntEnum):
+    A = 1
+@functools.singledispatch
+def run(x, y=0):
+    return "any", y
+@run.register
+def _(x: Base, y=0):
+    x.x = y
+    return "base", y
+@run.register
+def _(x: int | None, y=0):
+    return "number", y
+@run.register(list)
+@run.register(str)
+def of_rows(x, y=0):
+    return "rows", y
+run.register(dict, lambda x, y=0: "table")
+SAME = run.register(tuple, of_rows) is of_rows
+@run.register(object)
+def anything(x, y=0):
+    return "object", y
+def main(a, b, c):
+    box = Box()
+    return (run(box, 3), box.x, run(1), run(True, y=2), run(M.A), run([1]), run("s"), run({}), run((1,)), run(2.5),
+            of_rows(1), SAME, run(()))
+### single dispatch of methods
+from functools import singledispatchmethod
+class Box:
+    x = 0
+class Marker:
+    def __init__(self): self.seen = []
+    @singledispatchmethod
+    def mark(self, box, how=1):
+        self.seen.append("other")
+        return None
+    @mark.register
+    def _(self, box: Box, how=1):
+        self.seen.append("box")
+        box.x += how
+        return box
+    @mark.register(type(None))
+    def nothing(self, box, how=1):
+        self.seen.append("none")
+class Loud(Marker):
+    def mark(self, box, how=1):
+        return super().mark(box, how + 1)
+def main(a, b, c):
+    box, one, two = Box(), Marker(), Loud()
+    same = one.mark(box) is box
+    two.mark(box, how=5); one.mark(None); one.mark("s")
+    return same, box.x, one.seen, two.seen
+### deque
+import collections
+one, two = [1], [2]
+q = collections.deque()
+q.append(one); q.append(two); q.appendleft([0])
+first = q.popleft()
+q.extendleft([7, 8]); q.rotate(1); q.rotate(-1)
+one.append("kept")
+last = q.pop()
+same = q[-1] is one
+q.extend("xy")
+try:
+    collections.deque().popleft()
+except IndexError:
+    last.append("empty")
+return first, last, same, list(q), len(q), bool(q), isinstance(q, list), isinstance(q, collections.deque)
+### queue
+import queue
+q, stack, plain = queue.Queue(), queue.LifoQueue(0), queue.SimpleQueue()
+one, two = [1], [2]
+for kept in (q, stack, plain):
+    kept.put(one)
+    kept.put_nowait(two)
+got = q.get(), stack.get(block=False), plain.get_nowait()
+got[0].append("first"); got[1].append("last")
+sizes = q.qsize(), q.empty(), plain.empty(), q.full()
+q.get(); q.task_done()
+if q:
+    try:
+        q.get_nowait()
+    except queue.Empty:
+        got[2].append("empty")
+return got[0], got[1], got[2] is one, sizes, q.empty()
+### queue in a slice
+from collections import deque
+from queue import Queue
+def main(a, b, c):
+    rows = turn({"x": 1}, {"x": 2}, {"x": 3})
+    rows["x"] += 10
+    return rows
+def turn(one, two, three):
+    q, d = Queue(), deque([one])
+    q.put(one)
+    q.put(two)
+    q.put(three)
+    spare = q.get()
+    if spare is not one:
+        q.put(one)
+    d.append(q.get())
+    left = d.popleft()
+    return d[0] if left is one else left
 ### float
 return 0.1 + 0.2, 1e10, -0.0, float("inf"), 3.0 == 3, str(1.5), f"{0.5}", 10 / 4
 """

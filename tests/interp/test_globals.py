@@ -126,6 +126,46 @@ def main(a, b, c):
     HELD["mode"] = "FULL"
     HELD.pop("mode")
     return HELD.get("mode", "LAST")
+### exact: a dictionary of the module that loses another entry
+HELD = {}
+def drop(key):
+    HELD.pop(key, None)
+    if "spare" in HELD:
+        del HELD["spare"]
+def main(a, b, c):
+    HELD["mode"] = "FULL"
+    HELD.setdefault("spare", "LAST")
+    drop("other")
+    HELD.update(note=1)
+    return HELD.setdefault("mode", "LAST"), HELD.get("mode"), "mode" in HELD, HELD.pop("mode")
+### a dictionary of the module, an entry of which goes for sure and comes again
+HELD = {}
+def main(a, b, c):
+    HELD["mode"] = "FULL"
+    HELD.pop("mode")
+    first = HELD.get("mode")
+    HELD.update({"mode": "LAST", 1: "x"})
+    HELD[b] = "NULL"
+    del HELD[b]
+    return first, HELD["mode"], "mode" in HELD
+### a dictionary of the module that is updated with what is not known
+HELD = {}
+def main(a, b, c):
+    HELD["mode"] = "FULL"
+    HELD.update({("mode" if a else "spare"): "LAST"})
+    one = HELD["mode"]
+    HELD.update(**{"mode": "NULL"} if b else {})
+    return one, HELD["mode"]
+### a dictionary of the module that a class attribute fills when it is made
+HELD = {}
+class Filled:
+    def __init__(self):
+        HELD["mode"] = "FULL"
+FILLED = Filled()
+def main(a, b, c):
+    if a:
+        HELD["mode"] = "LAST"
+    return HELD["mode"]
 ### a dictionary of the module that loses an entry on some paths
 HELD = {}
 def main(a, b, c):
