@@ -97,6 +97,7 @@ class Walk:
         config = Config(
             tracked=self.tracked,
             follow_raises=False,
+            lasting=True,
             functions=functions,
             keyed={k: self._literal(v) for k, v in words.scenario.expressions.items()},
             skeletons=lambda c: False,

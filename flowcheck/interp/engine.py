@@ -59,6 +59,7 @@ class Config:
     store to a tracked attribute (object, name, old value, new value, state). ``on_return``: sees what every function of
     the tree returns (function, arguments, value, state, frame). ``follow_raises``: whether an exception that nothing on the
     stack can catch is followed outwards through ``finally`` and context managers; without, it is only noted.
+    ``lasting``: a run is one of many on the same objects, between which any function of the tree may have run.
     """
 
     tracked: frozenset[str] = frozenset()
@@ -77,6 +78,7 @@ class Config:
     on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
     follow_raises: bool = True
+    lasting: bool = False
     max_steps: int = 4_000_000
     max_depth: int = 60
     call_budget: int = 2_000
@@ -123,6 +125,9 @@ class Interpreter:
         self.answers: dict[tuple[int, int], dict[Value, bool | None]] = {}
         self.loop_sites: list[dict[Hashable, int]] = []
         self.slices: dict[int, Frame] = {}
+        self.placed: dict[Hashable, tuple[int, list[tuple[Value, ir.Expr | None, Frame]]]] = {}
+        self.instances: dict[tuple[str, int], list[tuple[int, ClassV]]] = {}
+        self.scanned = 0
         self.counts: dict[str, int] = {}
         self.called: dict[tuple[str, int], str] = {}
         self.graph = Calls()

@@ -10,6 +10,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from flowcheck.program.placing import Places
 from flowcheck.program.slicing import SliceCache, target_names
 from flowcheck.syntax import ir
 
@@ -240,6 +241,11 @@ class Program:
         from flowcheck.program.corpus import Corpus
 
         return Corpus(self)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where the tree's core stores into attributes."""
+        return Places(self.corpus.files)
 
     def mutated(self, module: Module, name: str) -> tuple[bool, bool]:
         """Whether code outside any module's top level changes the container that a module binds to ``name``: in its own

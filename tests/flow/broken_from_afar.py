@@ -1,0 +1,244 @@
+"""Edits that must be caught: what decides the mode is changed by code that names neither the mode nor the batch."""
+
+from __future__ import annotations
+
+from tests.flow.edits import INIT_NEW, LAST, MODE, UTILS, Case, Edit, case, extend, imports, lines, method
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, SCHEDULER
+
+__all__ = ["FROM_AFAR", "HEALTHY_FROM_AFAR"]
+
+
+def flag(text: str = "self.quiet = False") -> Edit:
+    """An attribute that the worker starts with."""
+    return (EAGLE_WORKER, "        self.topk = ", f"        {text}\n        self.topk = ")
+
+
+def asked(test: str) -> Edit:
+    """An extend whose mode a test decides."""
+    return extend(f"model_worker_batch.capture_hidden_mode = {LAST} if {test} else {MODE}.FULL  # HS101")
+
+
+def harmless(test: str) -> Edit:
+    path, old, new = asked(test)
+    return (path, old, new.replace("  # HS101", ""))
+
+
+RUN = "        self.forward_ct += 1\n"
+
+
+def scheduled(text: str) -> tuple[Edit, Edit]:
+    """A method of the scheduler that every dispatch calls first."""
+    return (
+        (SCHEDULER, RUN, RUN + "        self.on_batch(batch)\n"),
+        method("def on_batch(self, batch):\n" + lines(text, 4), SCHEDULER, "    def run_batch"),
+    )
+
+
+def helper(text: str) -> Edit:
+    return (UTILS, "", lines(text, 0))
+
+
+FROM_AFAR: tuple[Case, ...] = (
+    # an attribute of an object that is there before the dispatch
+    case(
+        "by-a-flag-that-the-scheduler-sets", flag(), *scheduled("self.draft_worker.quiet = True"), asked("self.quiet")
+    ),
+    case(
+        "by-a-flag-that-the-scheduler-sets-beside-another",
+        flag(),
+        *scheduled("self.calls, self.draft_worker.quiet = 1, True"),
+        asked("self.quiet"),
+    ),
+    case(
+        "by-a-flag-that-nobody-else-sets",
+        *scheduled("self.draft_worker.quiet = True"),
+        asked('getattr(self, "quiet", False)'),
+    ),
+    case(
+        "by-a-flag-that-a-function-sets",
+        flag(),
+        helper("def hush(worker):\n    worker.quiet = True"),
+        imports("from sglang.srt.utils import hush", SCHEDULER),
+        *scheduled("hush(self.draft_worker)"),
+        asked("self.quiet"),
+    ),
+    case(
+        "by-a-flag-that-is-set-by-its-name",
+        flag(),
+        *scheduled('setattr(self.draft_worker, "quiet", True)'),
+        asked("self.quiet"),
+    ),
+    case(
+        "by-a-flag-of-an-alias",
+        flag(),
+        *scheduled("worker = self.draft_worker\nworker.quiet = True"),
+        asked("self.quiet"),
+    ),
+    case(
+        "by-an-entry-that-the-scheduler-fills",
+        flag('self.flags = {"quiet": False}'),
+        *scheduled('self.draft_worker.flags["quiet"] = True'),
+        asked('self.flags["quiet"]'),
+    ),
+    case(
+        "by-a-flag-of-a-state-of-the-module",
+        helper("""
+            class State:
+                def __init__(self):
+                    self.quiet = False
+
+
+            STATE = State()
+
+
+            def hush():
+                STATE.quiet = True
+        """),
+        imports("from sglang.srt.utils import hush", SCHEDULER),
+        imports("from sglang.srt.utils import STATE"),
+        *scheduled("hush()"),
+        asked("STATE.quiet"),
+    ),
+    case(
+        "by-a-flag-that-a-state-of-the-module-sets",
+        helper("""
+            class State:
+                def __init__(self):
+                    self.quiet = False
+
+                def hush(self):
+                    self.quiet = True
+
+
+            STATE = State()
+        """),
+        imports("from sglang.srt.utils import STATE", SCHEDULER),
+        imports("from sglang.srt.utils import STATE"),
+        *scheduled("STATE.hush()"),
+        asked("STATE.quiet"),
+    ),
+    case(
+        "by-a-flag-of-the-class",
+        (
+            EAGLE_WORKER,
+            "class EAGLEWorker(TpModelWorker):\n",
+            "class EAGLEWorker(TpModelWorker):\n    quiet = False\n\n",
+        ),
+        *scheduled("type(self.draft_worker).quiet = True"),
+        asked("self.quiet"),
+    ),
+    case(
+        "by-a-flag-of-the-class-by-its-name",
+        (
+            EAGLE_WORKER,
+            "class EAGLEWorker(TpModelWorker):\n",
+            "class EAGLEWorker(TpModelWorker):\n    quiet = False\n\n",
+        ),
+        *scheduled("from sglang.srt.speculative.eagle_worker import EAGLEWorker\nEAGLEWorker.quiet = True"),
+        asked("EAGLEWorker.quiet"),
+    ),
+    case(
+        "by-a-variable-of-another-module",
+        helper("QUIET = False"),
+        imports("from sglang.srt import utils", SCHEDULER),
+        imports("from sglang.srt import utils"),
+        *scheduled("utils.QUIET = True"),
+        asked("utils.QUIET"),
+    ),
+    case(
+        "by-a-flag-of-the-runner",
+        (
+            FORWARD_BATCH,
+            INIT_NEW,
+            f"            capture_hidden_mode={LAST} if model_runner.lean else batch.capture_hidden_mode,  # HS101 HS102\n",
+        ),
+        (
+            MODEL_RUNNER,
+            "        self.graph_runner = None\n",
+            "        self.lean = False\n        self.graph_runner = None\n",
+        ),
+        *scheduled("self.tp_worker.model_runner.lean = True"),
+    ),
+    case(
+        "by-a-flag-of-the-graph-runner",
+        (GRAPH_RUNNER, "        self.graphs = {}\n", "        self.quiet = False\n        self.graphs = {}\n"),
+        (
+            GRAPH_RUNNER,
+            "        return forward_batch.batch_size <= self.capture_bs[-1]\n",
+            lines(
+                f"""
+            if self.quiet:
+                forward_batch.capture_hidden_mode = {LAST}  # HS102
+                return False
+            return forward_batch.batch_size <= self.capture_bs[-1]
+        """,
+                8,
+            ),
+        ),
+        *scheduled("""
+            runner = self.tp_worker.model_runner.graph_runner
+            if runner is not None:
+                runner.quiet = True
+        """),
+    ),
+    # a flag that is set on the way, and set otherwise by what is left out
+    case(
+        "by-a-flag-that-is-set-again",
+        flag(),
+        method("def notice(self, rows):\n    self.quiet = rows > 0"),
+        extend(f"""
+            self.quiet = False
+            self.notice(batch.batch_size())
+            model_worker_batch.capture_hidden_mode = {LAST} if self.quiet else {MODE}.FULL  # HS101
+        """),
+    ),
+    case(
+        "by-a-flag-that-another-sets-again",
+        flag(),
+        helper("def notice(worker, rows):\n    worker.quiet = rows > 0"),
+        imports("from sglang.srt.utils import notice"),
+        extend(f"""
+            self.quiet = False
+            notice(self, batch.batch_size())
+            model_worker_batch.capture_hidden_mode = {LAST} if self.quiet else {MODE}.FULL  # HS101
+        """),
+    ),
+)
+
+LOG = """
+    class Log:
+        def __init__(self):
+            self.quiet = False
+            self.rows = 0
+
+        def count(self, rows):
+            self.rows += rows
+"""
+
+HEALTHY_FROM_AFAR: tuple[Case, ...] = (
+    case(
+        "a-flag-of-the-same-name-of-another",
+        flag(),
+        helper(LOG),
+        imports("from sglang.srt.utils import Log", SCHEDULER),
+        (SCHEDULER, "        self.gpu_id = gpu_id\n", "        self.gpu_id = gpu_id\n        self.log = Log()\n"),
+        *scheduled("self.log.quiet = True"),
+        harmless("self.quiet"),
+    ),
+    case(
+        "a-flag-of-a-parameter-of-another-class",
+        flag(),
+        helper(LOG + "\n\n    def hush(log: Log):\n        log.quiet = True\n"),
+        imports("from sglang.srt.utils import Log, hush", SCHEDULER),
+        *scheduled("hush(Log())"),
+        harmless("self.quiet"),
+    ),
+    case(
+        "a-flag-of-a-parameter-that-is-no-worker",
+        flag(),
+        helper(LOG + "\n\n    def hush(log):\n        log.quiet = True\n        log.count(3)\n"),
+        imports("from sglang.srt.utils import Log, hush", SCHEDULER),
+        *scheduled("hush(Log())"),
+        harmless("self.quiet"),
+    ),
+)
