@@ -195,20 +195,13 @@ def get_or(
     return default if v is None else join(v, default)
 
 
-def _in_bag(key: object) -> bool:
-    """Whether a key is that of a bag of configuration, or of a part of one."""
-    while isinstance(key, tuple) and key and key[0] == "attr":
-        key = key[1]
-    return isinstance(key, tuple) and bool(key) and key[0] == "bag"
-
-
 def _of_unknown(
     it: Interpreter, b: Unknown, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None
 ) -> Value:
     reason = f"{b.reason}.{name}"[-120:]
     key = ("attr", b.key, name) if b.key is not None else None
     setting = it.config.settings.get(name)
-    if setting is not None and _in_bag(b.key):
+    if setting is not None and calls.of_bag(b.key):
         return setting
     fixed = it.config.keyed.get(reason) if it.config.keyed else None
     if fixed is None and it.config.keyed:

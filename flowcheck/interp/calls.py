@@ -458,10 +458,23 @@ def unknown_call(
             forget_container(it, v, st)
     if args or keywords:
         handover.may_call(it, args, keywords, st, node, fr)
+        if (
+            isinstance(f, Unknown)
+            and of_bag(f.key)
+            and any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
+        ):
+            handover.by_name(it, name, args, keywords, st, node, fr)
     key = None
     if isinstance(f, Unknown) and f.key is not None and not args and not keywords:
         key = ("call", f.key)
     return Unknown(f"{why}(…)"[-120:], key)
+
+
+def of_bag(key: object) -> bool:
+    """Whether a key is that of a bag of configuration, or of a part of one."""
+    while isinstance(key, tuple) and key and key[0] == "attr":
+        key = key[1]
+    return isinstance(key, tuple) and bool(key) and key[0] == "bag"
 
 
 def forget_container(it: Interpreter, v: Value, st: State) -> None:

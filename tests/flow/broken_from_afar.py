@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
-from tests.flow.edits import INIT_NEW, LAST, MODE, UTILS, Case, Edit, case, extend, imports, lines, method
-from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, SCHEDULER
+from tests.flow.edits import (
+    EXTEND_FORWARD,
+    INIT_NEW,
+    LAST,
+    MODE,
+    UTILS,
+    Case,
+    Edit,
+    after,
+    case,
+    extend,
+    imports,
+    lines,
+    method,
+    top,
+)
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, SCHEDULER, SRT
 
 __all__ = ["FROM_AFAR", "HEALTHY_FROM_AFAR"]
 
@@ -36,6 +51,27 @@ def scheduled(text: str) -> tuple[Edit, Edit]:
 
 def helper(text: str) -> Edit:
     return (UTILS, "", lines(text, 0))
+
+
+RECORDER = f"""
+    import contextlib
+
+    from sglang.srt.model_executor.forward_batch_info import {MODE}
+
+
+    def get_global_expert_distribution_recorder():
+        return RECORDER
+
+
+    class Recorder:
+        def rows(self):
+            return 1
+"""
+
+
+def recorder(text: str) -> Edit:
+    """A class of which the vocabulary knows what returns its object."""
+    return (UTILS, "", lines(RECORDER, 0) + "\n" + lines(text, 4) + "\n\nRECORDER = Recorder()\n")
 
 
 FROM_AFAR: tuple[Case, ...] = (
@@ -180,6 +216,61 @@ FROM_AFAR: tuple[Case, ...] = (
             if runner is not None:
                 runner.quiet = True
         """),
+    ),
+    # what is known by its name alone is given the batch
+    case(
+        "by-a-recorder-that-takes-note",
+        recorder(f"""
+            def note(self, batch):
+                batch.capture_hidden_mode = {LAST}
+        """),
+        imports("from sglang.srt.utils import get_global_expert_distribution_recorder"),
+        after("get_global_expert_distribution_recorder().note(model_worker_batch)"),
+        rules="HS109",
+    ),
+    case(
+        "by-a-recorder-around-the-forward",
+        recorder(f"""
+            @contextlib.contextmanager
+            def with_forward_pass(self, number, batch, *, rows=1):
+                batch.capture_hidden_mode = {LAST}
+                yield
+                batch.capture_hidden_mode = {MODE}.FULL
+        """),
+        imports("from sglang.srt.utils import get_global_expert_distribution_recorder"),
+        (
+            EAGLE_WORKER,
+            EXTEND_FORWARD,
+            "        with get_global_expert_distribution_recorder().with_forward_pass(1, model_worker_batch):\n    "
+            + EXTEND_FORWARD,
+        ),
+        rules="HS109",
+    ),
+    # a container that a function fills which names nothing
+    case(
+        "by-a-container-that-is-filled-under-another-name",
+        (f"{SRT}/modes.py", "", f"from sglang.srt.model_executor.forward_batch_info import {MODE}\n\nLOW = {LAST}\n"),
+        (UTILS, "", "from sglang.srt.modes import LOW\n\n\ndef fill(options):\n    options['wanted'] = LOW\n"),
+        imports("from sglang.srt.utils import fill"),
+        extend(f"""
+            options = {{"wanted": {MODE}.FULL}}
+            fill(options)
+            model_worker_batch.capture_hidden_mode = options["wanted"]
+        """),
+        rules="HS101",
+        also="HS109",
+    ),
+    case(
+        "by-a-list-that-is-filled-by-a-method",
+        method("def fill(self, wanted, rows):\n    wanted.append(LOW)\n    return rows"),
+        top(f"LOW = {LAST}"),
+        extend(f"""
+            wanted = [{MODE}.FULL]
+            self.fill(wanted, 3)
+            model_worker_batch.capture_hidden_mode = wanted[-1]
+        """),
+        rules="HS101",
+        also="HS109",
     ),
     # a flag that is set on the way, and set otherwise by what is left out
     case(
