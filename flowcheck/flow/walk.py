@@ -104,6 +104,7 @@ class Walk:
             eager=self.records_graphs,
             relevant=self.relevance.function if self.relevance is not None else None,
             dynamic=self.relevance.dynamic if self.relevance is not None else lambda f: False,
+            fills=self.relevance.fills if self.relevance is not None else lambda f: False,
             sliced=self._slice if self.relevance is not None else None,
             observer=self._observe,
             on_store=self._stored,

@@ -29,6 +29,7 @@ from flowcheck.interp.values import (
     FuncV,
     GeneratorV,
     Known,
+    Member,
     PartialV,
     Ref,
     SuperV,
@@ -273,7 +274,8 @@ def call_function(
     matters = importing or hook is not None or relevant is None or relevant(f)
     if not matters and it.config.dynamic(f):
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
-    if not matters and node is not None and node is it.effect_statement:
+    filled = [] if matters or in_base or not it.config.fills(f) else _telling(it, [*args, *keywords.values()], st)
+    if not matters and not filled and node is not None and node is it.effect_statement:
         it.count("skipped calls")
         skipped(it, f, st, node, fr)
         return Unknown(f"{f.qualname} is left out")
@@ -318,6 +320,9 @@ def call_function(
             result = functions.run(it, f, args, keywords, st, node, fr, open_, hook, want, body, discarded)
         else:
             result = _bounded(it, f, args, keywords, st, node, fr, open_, want, body)
+            if id(f.node) in it.opaque:
+                for v in filled:
+                    forget_container(it, v, st)
     finally:
         it.effect_statement = before
     if it.config.on_return is not None and not it.quiet:
@@ -408,6 +413,23 @@ def _bounded(
         return skipped(it, f, st, node, fr)
     finally:
         del it.budgets[level:]
+
+
+def _telling(it: Interpreter, given: list[Value], st: State) -> list[Value]:
+    """The containers among arguments of which what they hold is known, and is more than numbers and texts."""
+    found: list[Value] = []
+    for v in given:
+        for x in alternatives(v):
+            obj = st.get(x.oid) if isinstance(x, Ref) else None
+            if obj is not None and obj.cls is None and obj.kind in ("list", "dict", "set") and obj.items:
+                held = [y for _, y in obj.items.values()] if obj.kind == "dict" else list(obj.items)
+                if any(isinstance(z, (Member, Ref)) or _is_flag(z) for y in held for z in alternatives(y)):
+                    found.append(x)
+    return found
+
+
+def _is_flag(v: Value) -> bool:
+    return isinstance(v, Known) and (v.value is None or isinstance(v.value, bool))
 
 
 def _carries_tracked(it: Interpreter, v: Value, st: State) -> bool:

@@ -55,6 +55,7 @@ class Config:
     ``skeletons``: predicate: are instances of this class left to be evaluated on demand.
     ``relevant``: predicate on a function: may a call of it matter (None: every call matters).
     ``dynamic``: predicate on a function: may it store attributes that its text does not name.
+    ``fills``: predicate on a function: does it change a container that it is given.
     ``observer``: sees every call that is not entered; a returned value is the call's result. ``on_store``: sees every
     store to a tracked attribute (object, name, old value, new value, state). ``on_return``: sees what every function of
     the tree returns (function, arguments, value, state, frame). ``follow_raises``: whether an exception that nothing on the
@@ -73,6 +74,7 @@ class Config:
     eager: Callable[[ClassV], bool] = lambda cls: False
     relevant: Callable[[FuncV], bool] | None = None
     dynamic: Callable[[FuncV], bool] = lambda func: False
+    fills: Callable[[FuncV], bool] = lambda func: False
     sliced: Callable[[FuncV, bool], tuple[ir.Stmt, ...] | None] | None = None
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
