@@ -339,7 +339,12 @@ def _convert(kind: type) -> Model:
 def _vars(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     if len(a) == 1:
         return union_of([attributes.get(it, x, "__dict__", fr, st, node) for x in alternatives(a[0])])
-    return Unknown("vars()")
+    return views.view_of(ModuleV(fr.module)) if _at_top(fr) else Unknown("vars()")
+
+
+def _at_top(fr: Frame) -> bool:
+    """Whether a frame is that of a module's top level."""
+    return fr.func is None and fr.slice_of is None and fr.cls is None
 
 
 def _text_of(name: str) -> Model:
@@ -455,6 +460,7 @@ MODELS: dict[str, Model] = {
     "super": type_models.super_,
     "vars": _vars,
     "globals": _globals,
+    "locals": _vars,
     "exec": _text_of("exec"),
     "eval": _text_of("eval"),
     "__import__": _import,

@@ -217,6 +217,26 @@ FROM_AFAR: tuple[Case, ...] = (
                 runner.quiet = True
         """),
     ),
+    # a module variable that its module binds by name
+    case(
+        "by-a-module-variable-that-is-bound-by-its-name",
+        top(f'WANTED = {MODE}.FULL\nglobals()["WANTED"] = {LAST}  # HS101'),
+        extend("model_worker_batch.capture_hidden_mode = WANTED"),
+    ),
+    case(
+        "by-a-module-variable-that-is-set-on-its-module",
+        imports("import sys"),
+        top(f'WANTED = {MODE}.FULL\nsetattr(sys.modules[__name__], "WANTED", {LAST})'),
+        extend("model_worker_batch.capture_hidden_mode = WANTED"),
+        rules="HS101",
+    ),
+    case(
+        "by-a-module-variable-that-is-an-attribute-of-its-module",
+        imports("import sys"),
+        top(f"WANTED = {MODE}.FULL\nsys.modules[__name__].WANTED = {LAST}"),
+        extend("model_worker_batch.capture_hidden_mode = WANTED"),
+        rules="HS101",
+    ),
     # what is known by its name alone is given the batch
     case(
         "by-a-recorder-that-takes-note",
