@@ -162,6 +162,13 @@ class Relevance:
                 return True
             if f.attr in self.effects.dynamic_names and any(a.keyword in self.tracked for a in c.args):
                 return True
+            if (
+                f.attr in self.effects.dynamic_names
+                and isinstance(f.value, ir.Name)
+                and f.value.id == "self"
+                and c.args
+            ):
+                return True
             if f.attr in self.effects.all_names:
                 return False
             # A method that the tree defines nowhere: a callable kept in an attribute, if it is given a local at all.

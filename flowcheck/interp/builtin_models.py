@@ -285,8 +285,23 @@ def _set_by_name(
 
 
 def _delattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
-    if isinstance(a[1], Known):
-        attributes.delete(it, a[0], str(a[1].value), fr, st, node)
+    if len(a) != 2:
+        it.throw("TypeError", st, node, fr)
+    names = alternatives(a[1])
+    if all(isinstance(x, Known) for x in names):
+
+        def arm(x: Value) -> Callable[[State], Value]:
+            def thunk(state: State) -> Value:
+                attributes.delete(it, a[0], str(x.value), fr, state, node)  # type: ignore[attr-defined]
+                return NONE
+
+            return thunk
+
+        return arm(a[1])(st) if len(names) == 1 else it.both(st, [(st.fork(), arm(x)) for x in names])
+    it.may_raise(st, node, fr)
+    for x in alternatives(a[0]):
+        if isinstance(x, Ref) and st.get(x.oid) is not None and st.obj(x.oid).cls is not None:
+            attributes.forget(it, x, UNBOUND, st)
     return NONE
 
 

@@ -19,8 +19,10 @@ from flowcheck.interp.values import (
     NONE,
     UNBOUND,
     ClassV,
+    ExternalV,
     FuncV,
     Known,
+    Member,
     ModuleV,
     Ref,
     Unknown,
@@ -62,10 +64,24 @@ def joined(it: Interpreter, holder: Holder, name: str, v: Value, on_path: bool, 
     """
     if not it.config.lasting or (it.in_base and not _runs_later(it, fr)):
         return v
-    if any(isinstance(x, Unknown) for x in alternatives(v)):
+    options = alternatives(v)
+    if any(isinstance(x, Unknown) for x in options):
         return v  # it may be anything as it is
+    if on_path and not all(isinstance(x, Member) or _is_flag(x) for x in options):
+        return v  # what a run replaces and what it decides by are two things
     more = stored(it, holder, name, on_path)
+    if more is not None and all(isinstance(x, Ref) or x == NONE for x in options):
+        # Where an object is held, texts and numbers are another's attribute. What is not known may be any object, and
+        # following what that may do costs more than a scan: a limit, see NOTES.
+        rest = [
+            x for x in alternatives(more) if not isinstance(x, (Known, ExternalV, Unknown)) or _is_flag(x) or x == NONE
+        ]
+        more = union_of(rest) if rest else None
     return v if more is None else join(v, more)
+
+
+def _is_flag(v: Value) -> bool:
+    return isinstance(v, Known) and isinstance(v.value, bool)
 
 
 def asked(it: Interpreter, holder: Ref, name: str, v: Value | None, fr: Frame) -> Value | None:

@@ -21,8 +21,8 @@ __all__ = ["Effects"]
 
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", re.M)
 _CALL = re.compile(rb"\b[A-Za-z_]\w*\(")
-_DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
-_DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(")
+_DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(|\bdelattr\(|__delattr__\(")
+_DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(", b"delattr")
 _FILLS = re.compile(
     rb"^[ \t]+(?:del[ \t]+)?(\w+)(?:\[[^\]\n]*\][ \t]*(?:[-+*/|&]?=(?!=)|$)"
     rb"|\.(?:append|appendleft|extend|update|add|pop|insert|remove|clear|setdefault|discard|popitem|sort|reverse)\()",
@@ -30,6 +30,7 @@ _FILLS = re.compile(
 )
 _HEAD = re.compile(rb"\)[ \t]*(?:->[^\n]*)?:[ \t]*(?:#[^\n]*)?\n")
 _GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)
+_BASES = re.compile(rb"^[ \t]*class[ \t]+(\w+)[ \t]*\(([^)]*)\)", re.M)
 _ANSWERS = re.compile(rb"\breturn[ \t]+(?!(?:None|False)\b)[^\s#]")
 _ON_ITS_OWN = frozenset({"__init__", "__post_init__", "__new__", "__enter__", "__exit__"})
 """Methods that run when a class is called or an instance is entered, without a call that names them."""
@@ -92,6 +93,7 @@ class Effects:
             self.files += 1
             self._known.add(path)
             self._file(path, data, seeds, by_name, by_file, classes, calls)
+        self._inherit_exits()
         callers: dict[int, list[int]] = {}
         for i, (path, names) in enumerate(calls):
             for kind, name in names:
@@ -201,6 +203,19 @@ class Effects:
         self._note_filling(path, data, first)
         if b"global" in data:
             self._with_globals[path] = range(first, len(self.defs))
+
+    def _inherit_exits(self) -> None:
+        """Classes below one whose exit may swallow may swallow too."""
+        below: dict[str, set[str]] = {}
+        for path in self._known:
+            for m in _BASES.finditer(self._tree.read(path)):
+                for base in re.findall(rb"\w+", m.group(2)):
+                    below.setdefault(base.decode(), set()).add(m.group(1).decode())
+        todo = list(self.swallowing)
+        while todo:
+            new = below.get(todo.pop(), set()) - self.swallowing
+            self.swallowing |= new
+            todo.extend(new)
 
     def _note_filling(self, path: str, data: bytes, first: int) -> None:
         """Notes the functions of a file, those from ``first`` on, that change a container which is a parameter."""

@@ -18,7 +18,7 @@ from tests.flow.edits import (
     method,
     top,
 )
-from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, SCHEDULER, SRT
+from tests.flow.trees import EAGLE_WORKER, FORWARD_BATCH, GRAPH_RUNNER, MODEL_RUNNER, SCHEDULER, SRT, TP_WORKER, edited
 
 __all__ = ["FROM_AFAR", "HEALTHY_FROM_AFAR"]
 
@@ -51,6 +51,10 @@ def scheduled(text: str) -> tuple[Edit, Edit]:
 
 def helper(text: str) -> Edit:
     return (UTILS, "", lines(text, 0))
+
+
+def worked_by(worker: str, name: str, *edits: Edit) -> Case:
+    return Case(name, edited(edits), workers=(worker,))
 
 
 RECORDER = f"""
@@ -236,6 +240,134 @@ FROM_AFAR: tuple[Case, ...] = (
         top(f"WANTED = {MODE}.FULL\nsys.modules[__name__].WANTED = {LAST}"),
         extend("model_worker_batch.capture_hidden_mode = WANTED"),
         rules="HS101",
+    ),
+    # a decorator of the class that replaces its methods
+    case(
+        "by-a-class-decorator-with-another-constructor",
+        helper("""
+            def lean(cls):
+                original = cls.__init__
+
+                def init(self, *args, **options):
+                    original(self, *args, **options)
+                    self.quiet = True
+
+                cls.__init__ = init
+                return cls
+        """),
+        imports("from sglang.srt.utils import lean"),
+        (EAGLE_WORKER, "class EAGLEWorker(", "@lean\nclass EAGLEWorker("),
+        flag(),
+        harmless("self.quiet"),
+        rules="HS109",
+    ),
+    case(
+        "by-a-class-decorator-with-a-constructor-of-its-own",
+        helper("""
+            def lean(cls):
+                original = cls.__init__
+
+                def init(worker, server_args, gpu_id, tp_rank, target_worker):
+                    original(worker, server_args, gpu_id, tp_rank, target_worker)
+                    worker.wanted = worker.least
+
+                cls.__init__ = init
+                return cls
+        """),
+        imports("from sglang.srt.utils import lean"),
+        (EAGLE_WORKER, "class EAGLEWorker(", "@lean\nclass EAGLEWorker("),
+        flag(f"self.least = {LAST}\n        self.wanted = {MODE}.FULL"),
+        extend("model_worker_batch.capture_hidden_mode = self.wanted"),
+        rules="HS109",
+    ),
+    worked_by(
+        "Lean",
+        "by-a-class-decorator-with-a-subclass",
+        helper("""
+            def lean(cls):
+                class Lean(cls):
+                    def __init__(self, *args, **options):
+                        super().__init__(*args, **options)
+                        self.quiet = True
+
+                return Lean
+        """),
+        imports("from sglang.srt.utils import lean"),
+        (EAGLE_WORKER, "class EAGLEWorker(", "@lean\nclass EAGLEWorker("),
+        (EAGLE_WORKER, "        super().__init__(server", "        TpModelWorker.__init__(self, server"),
+        flag(),
+        asked("self.quiet"),
+    ),
+    case(
+        "by-a-class-decorator-with-another-method",
+        helper(f"""
+            from sglang.srt.model_executor.forward_batch_info import {MODE}
+
+
+            def lean(cls):
+                original = cls.forward_batch_generation
+
+                def forward(self, batch, **options):
+                    batch.capture_hidden_mode = {LAST}
+                    return original(self, batch, **options)
+
+                cls.forward_batch_generation = forward
+                return cls
+        """),
+        imports("from sglang.srt.utils import lean", TP_WORKER),
+        (TP_WORKER, "class TpModelWorker:", "@lean\nclass TpModelWorker:"),
+        rules="HS101 HS102",
+    ),
+    # attributes that vanish
+    case(
+        "by-a-batch-that-is-emptied",
+        helper(
+            "def wipe(batch):\n    kept = dict(vars(batch))\n    kept.pop(NAME)\n    vars(batch).clear()\n"
+            "    vars(batch).update(kept)\n\n\nNAME = '_'.join(['capture', 'hidden', 'mode'])"
+        ),
+        imports("from sglang.srt.utils import wipe"),
+        after("wipe(model_worker_batch)"),
+        rules="HS103",
+        also="HS109",
+    ),
+    case(
+        "by-attributes-that-are-deleted",
+        helper("def wipe(batch, names):\n    for name in names:\n        delattr(batch, name)"),
+        imports("from sglang.srt.utils import wipe"),
+        after('wipe(model_worker_batch, [n for n in vars(model_worker_batch) if n.startswith("capture")])'),
+        rules="HS103",
+        also="HS109",
+    ),
+    case(
+        "by-attributes-that-a-method-deletes",
+        method("def wipe(self, batch, names):\n    for name in names:\n        delattr(batch, name)"),
+        after('self.wipe(model_worker_batch, [n for n in vars(model_worker_batch) if n.startswith("capture")])'),
+        rules="HS103",
+        also="HS109",
+    ),
+    # a manager whose exit is inherited
+    case(
+        "by-a-manager-that-inherits-its-exit",
+        helper("""
+            class Quiet:
+                def __enter__(self):
+                    return self
+
+                def __exit__(self, *error):
+                    return True
+
+
+            class Calm(Quiet):
+                pass
+        """),
+        imports("from sglang.srt.utils import Calm"),
+        extend(f"""
+            model_worker_batch.capture_hidden_mode = {LAST}  # HS101
+            with Calm():
+                self.missing(batch)
+                model_worker_batch.capture_hidden_mode = {MODE}.FULL
+        """),
+        method("def missing(self, batch):\n    return {}[batch.batch_size()]"),
     ),
     # what is known by its name alone is given the batch
     case(
