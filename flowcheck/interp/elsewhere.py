@@ -450,6 +450,7 @@ def _value(it: Interpreter, e: ir.Expr | None, frame: Frame, why: str) -> Value:
     if isinstance(e, ir.Const):
         return NONE if e.value is None else Known(e.value)
     limit = it.lazy_limit
+    stores = len(it.unknown_stores)
     it.lazy_limit = it.steps + WORTH if limit is None else min(limit, it.steps + WORTH)
     it.lazy_depth += 1
     try:
@@ -464,6 +465,9 @@ def _value(it: Interpreter, e: ir.Expr | None, frame: Frame, why: str) -> Value:
     finally:
         it.lazy_depth -= 1
         it.lazy_limit = limit
+        del it.unknown_stores[
+            stores:
+        ]  # what is evaluated here is not run: a run that follows it sees its stores itself
     if any(isinstance(x, Ref) and x.oid not in it.base.objects for x in alternatives(v)):
         return Unknown(why)  # made by the evaluation itself
     return v
