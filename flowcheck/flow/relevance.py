@@ -84,6 +84,10 @@ class Relevance:
         """Whether ``f`` may store an attribute that its text does not name: it matters when it is given a batch."""
         return isinstance(f.node, ir.FunctionDef) and self.effects.dynamic(f.module.path, f.node.line)
 
+    def fills(self, f: FuncV) -> bool:
+        """Whether ``f`` changes a container that it is given."""
+        return isinstance(f.node, ir.FunctionDef) and self.effects.fills(f.module.path, f.node.line)
+
     def body(self, it: Interpreter, f: FuncV, effect_only: bool, eager: bool) -> tuple[ir.Stmt, ...] | None:
         """The slice of a function's body to run; None for all of it."""
         node = f.node
@@ -107,6 +111,7 @@ class Relevance:
                 wants_value=not effect_only,
                 keep_stores=not constructing,
                 mentions=self._mentions_tracked,
+                fills=self.effects.filling_names.__contains__,
                 swallows=self.effects.swallowing.__contains__,
                 outer=lambda name: name in params or name not in local,
             )
@@ -160,6 +165,13 @@ class Relevance:
             if _is_view(f.value):
                 return True
             if f.attr in self.effects.dynamic_names and any(a.keyword in self.tracked for a in c.args):
+                return True
+            if (
+                f.attr in self.effects.dynamic_names
+                and isinstance(f.value, ir.Name)
+                and f.value.id == "self"
+                and c.args
+            ):
                 return True
             if f.attr in self.effects.all_names:
                 return False

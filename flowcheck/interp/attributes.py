@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import calls, classes, dispatch_models, managers, names, observed, operators, skeletons, views
+from flowcheck.interp import (
+    calls,
+    classes,
+    dispatch_models,
+    elsewhere,
+    managers,
+    names,
+    observed,
+    operators,
+    skeletons,
+    views,
+)
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.stores import CONTAINER_NAMES, delete, descriptor, forget, set_, set_past_hook, store
@@ -195,20 +206,13 @@ def get_or(
     return default if v is None else join(v, default)
 
 
-def _in_bag(key: object) -> bool:
-    """Whether a key is that of a bag of configuration, or of a part of one."""
-    while isinstance(key, tuple) and key and key[0] == "attr":
-        key = key[1]
-    return isinstance(key, tuple) and bool(key) and key[0] == "bag"
-
-
 def _of_unknown(
     it: Interpreter, b: Unknown, name: str, fr: Frame, st: State, node: ir.Node | None, default: Value | None
 ) -> Value:
     reason = f"{b.reason}.{name}"[-120:]
     key = ("attr", b.key, name) if b.key is not None else None
     setting = it.config.settings.get(name)
-    if setting is not None and _in_bag(b.key):
+    if setting is not None and calls.of_bag(b.key):
         return setting
     fixed = it.config.keyed.get(reason) if it.config.keyed else None
     if fixed is None and it.config.keyed:
@@ -316,7 +320,7 @@ def _of_class(
         if reader is not None:
             return calls.call(it, reader, [NONE, b], {}, st, node, fr)
     bound = names.drop_unbound(v)
-    return bound if bound is not None else Unknown(f"{b.name}.{name}")
+    return elsewhere.joined(it, b, name, bound, False, fr) if bound is not None else Unknown(f"{b.name}.{name}")
 
 
 def _of_super(it: Interpreter, b: SuperV, name: str, fr: Frame, st: State, node: ir.Node | None) -> Value:
@@ -438,6 +442,8 @@ def plain_get(
     v = obj.attrs.get(name)
     may_lack = False
     if v is not None:
+        if it.config.lasting and obj.kind in ("skeleton", "object"):
+            v = _since(it, b, name, v, fr)
         bound = names.drop_unbound(v)
         may_lack = bound is not v
         if bound is not None and not may_lack:
@@ -464,6 +470,15 @@ def plain_get(
     if rest is None:
         raise Dead
     return rest
+
+
+def _since(it: Interpreter, b: Ref, name: str, v: Value, fr: Frame) -> Value:
+    """``v``, which the instance holds, and what code that is not followed may have stored there since."""
+    base = it.base.objects.get(b.oid)
+    if base is None or it.eager_depth:
+        return v
+    on_path = base.attrs.get(name) is not v
+    return v if on_path and it.in_base else elsewhere.joined(it, b, name, v, on_path, fr)
 
 
 def _cache(
@@ -522,15 +537,16 @@ def _beyond_instance(
                 return calls.call(it, reader, [b, obj.cls], {}, st, node, fr)
         if isinstance(cv, FieldSpec):
             cv = cv.default if cv.default is not None else Unknown(f"the field {name}")
+        cv = elsewhere.joined(it, obj.cls, name, cv, False, fr)
         if obj.kind == "skeleton" and not isinstance(cv, BoundV):
-            written = skeletons.attribute(it, b, obj, name, fr, st)
+            written = elsewhere.asked(it, b, name, skeletons.attribute(it, b, obj, name, fr, st), fr)
             written = names.drop_unbound(written) if written is not None else None
             return cv if written is None else join(cv, written)
         return cv
     if obj.kind == "free":
         return Unknown(f"{obj.tag or obj.cls.name}.{name}", ("free", obj.tag or b.oid, name))
     if obj.kind == "skeleton":
-        written = skeletons.attribute(it, b, obj, name, fr, st)
+        written = elsewhere.asked(it, b, name, skeletons.attribute(it, b, obj, name, fr, st), fr)
         if written is not None:
             bound = names.drop_unbound(written)
             if bound is not written and default is not None:

@@ -287,8 +287,23 @@ def _set_by_name(
 
 
 def _delattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
-    if isinstance(a[1], Known):
-        attributes.delete(it, a[0], str(a[1].value), fr, st, node)
+    if len(a) != 2:
+        it.throw("TypeError", st, node, fr)
+    names = alternatives(a[1])
+    if all(isinstance(x, Known) for x in names):
+
+        def arm(x: Value) -> Callable[[State], Value]:
+            def thunk(state: State) -> Value:
+                attributes.delete(it, a[0], str(x.value), fr, state, node)  # type: ignore[attr-defined]
+                return NONE
+
+            return thunk
+
+        return arm(a[1])(st) if len(names) == 1 else it.both(st, [(st.fork(), arm(x)) for x in names])
+    it.may_raise(st, node, fr)
+    for x in alternatives(a[0]):
+        if isinstance(x, Ref) and st.get(x.oid) is not None and st.obj(x.oid).cls is not None:
+            attributes.forget(it, x, UNBOUND, st)
     return NONE
 
 
@@ -341,7 +356,12 @@ def _convert(kind: type) -> Model:
 def _vars(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     if len(a) == 1:
         return union_of([attributes.get(it, x, "__dict__", fr, st, node) for x in alternatives(a[0])])
-    return Unknown("vars()")
+    return views.view_of(ModuleV(fr.module)) if _at_top(fr) else Unknown("vars()")
+
+
+def _at_top(fr: Frame) -> bool:
+    """Whether a frame is that of a module's top level."""
+    return fr.func is None and fr.slice_of is None and fr.cls is None
 
 
 def _text_of(name: str) -> Model:
@@ -457,6 +477,7 @@ MODELS: dict[str, Model] = {
     "super": type_models.super_,
     "vars": _vars,
     "globals": _globals,
+    "locals": _vars,
     "exec": _text_of("exec"),
     "eval": _text_of("eval"),
     "__import__": _import,

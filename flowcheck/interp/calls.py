@@ -30,6 +30,7 @@ from flowcheck.interp.values import (
     FuncV,
     GeneratorV,
     Known,
+    Member,
     PartialV,
     Ref,
     SuperV,
@@ -309,7 +310,8 @@ def call_function(
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
     if not matters and not isinstance(st, BaseState):
         matters = any(handover.callables(it, v, st) for v in [*args, *keywords.values()])
-    if not matters and node is not None and node is it.effect_statement:
+    filled = [] if matters or in_base or not it.config.fills(f) else _telling(it, [*args, *keywords.values()], st)
+    if not matters and not filled and node is not None and node is it.effect_statement:
         it.count("skipped calls")
         skipped(it, f, st, node, fr)
         return Unknown(f"{f.qualname} is left out")
@@ -355,6 +357,9 @@ def call_function(
             result = functions.run(it, f, args, keywords, st, node, fr, open_, hook, want, body, discarded)
         else:
             result = _bounded(it, f, args, keywords, st, node, fr, open_, want, body)
+            if id(f.node) in it.opaque:
+                for v in filled:
+                    forget_container(it, v, st)
     finally:
         it.effect_statement = before
     if it.config.on_return is not None and not it.quiet:
@@ -447,6 +452,23 @@ def _bounded(
         del it.budgets[level:]
 
 
+def _telling(it: Interpreter, given: list[Value], st: State) -> list[Value]:
+    """The containers among arguments of which what they hold is known, and is more than numbers and texts."""
+    found: list[Value] = []
+    for v in given:
+        for x in alternatives(v):
+            obj = st.get(x.oid) if isinstance(x, Ref) else None
+            if obj is not None and obj.cls is None and obj.kind in ("list", "dict", "set") and obj.items:
+                held = [y for _, y in obj.items.values()] if obj.kind == "dict" else list(obj.items)
+                if any(isinstance(z, (Member, Ref)) or _is_flag(z) for y in held for z in alternatives(y)):
+                    found.append(x)
+    return found
+
+
+def _is_flag(v: Value) -> bool:
+    return isinstance(v, Known) and (v.value is None or isinstance(v.value, bool))
+
+
 def _carries_tracked(it: Interpreter, v: Value, st: State) -> bool:
     """Whether a value is an object with a tracked attribute: what a call makes of it is worth more."""
     for x in alternatives(v):
@@ -495,10 +517,23 @@ def unknown_call(
             forget_container(it, v, st)
     if args or keywords:
         handover.may_call(it, args, keywords, st, node, fr)
+        if (
+            isinstance(f, Unknown)
+            and of_bag(f.key)
+            and any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
+        ):
+            handover.by_name(it, name, args, keywords, st, node, fr)
     key = None
     if isinstance(f, Unknown) and f.key is not None and not args and not keywords:
         key = ("call", f.key)
     return Unknown(f"{why}(…)"[-120:], key)
+
+
+def of_bag(key: object) -> bool:
+    """Whether a key is that of a bag of configuration, or of a part of one."""
+    while isinstance(key, tuple) and key and key[0] == "attr":
+        key = key[1]
+    return isinstance(key, tuple) and bool(key) and key[0] == "bag"
 
 
 def forget_container(it: Interpreter, v: Value, st: State) -> None:

@@ -55,6 +55,7 @@ class Config:
     ``skeletons``: predicate: are instances of this class left to be evaluated on demand.
     ``relevant``: predicate on a function: may a call of it matter (None: every call matters).
     ``dynamic``: predicate on a function: may it store attributes that its text does not name.
+    ``fills``: predicate on a function: does it change a container that it is given.
     ``max_unroll``: rounds of a loop over known items that are followed one by one, ``max_recorded`` those in a constructor
     that is run for its effects.
     ``observer``: sees every call that is not entered; a returned value is the call's result. ``on_store``: sees every
@@ -64,6 +65,7 @@ class Config:
     where that makes no difference. ``follow_raises``: whether an
     exception that nothing on the stack can catch is followed outwards through ``finally`` and context managers; without,
     it is only noted.
+    ``lasting``: a run is one of many on the same objects, between which any function of the tree may have run.
     """
 
     tracked: frozenset[str] = frozenset()
@@ -77,12 +79,14 @@ class Config:
     eager: Callable[[ClassV], bool] = lambda cls: False
     relevant: Callable[[FuncV], bool] | None = None
     dynamic: Callable[[FuncV], bool] = lambda func: False
+    fills: Callable[[FuncV], bool] = lambda func: False
     sliced: Callable[[FuncV, bool], tuple[ir.Stmt, ...] | None] | None = None
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
     apart: Callable[[FuncV, list[Value], State], list[tuple[State, Hashable]]] | None = None
     follow_raises: bool = True
+    lasting: bool = False
     max_steps: int = 4_000_000
     max_depth: int = 60
     call_budget: int = 2_000
@@ -131,6 +135,9 @@ class Interpreter:
         self.answers: dict[tuple[int, int], dict[Value, bool | None]] = {}
         self.loop_sites: list[recency.Rounds] = []  # the loops of unknown length that run
         self.slices: dict[int, Frame] = {}
+        self.placed: dict[Hashable, tuple[int, list[tuple[Value, ir.Expr | None, Frame]]]] = {}
+        self.instances: dict[tuple[str, int], list[tuple[int, ClassV]]] = {}
+        self.scanned = 0
         self.counts: dict[str, int] = {}
         self.called: dict[tuple[str, int], str] = {}
         self.graph = Calls()

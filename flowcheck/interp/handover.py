@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import calls, classes, functions, operators, reach
+from flowcheck.interp import calls, classes, functions, names, operators, reach
 from flowcheck.interp.heap import BaseState, State
-from flowcheck.interp.values import BoundV, ClassV, FuncV, Known, PartialV, Ref, TupleV, Unknown, Value, alternatives
+from flowcheck.interp.values import (
+    NONE,
+    BoundV,
+    ClassV,
+    FuncV,
+    Known,
+    PartialV,
+    Ref,
+    TupleV,
+    Unknown,
+    Value,
+    alternatives,
+)
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
     from flowcheck.interp.frames import Frame
 
-__all__ = ["callables", "may_call", "run_text"]
+__all__ = ["by_name", "callables", "may_call", "run_text"]
 
 MOST_ITEMS = 16
 DEEPEST = 3
@@ -141,6 +153,42 @@ def _try(
     finally:
         it.effect_statement = before
         it.handed -= 1
+
+
+def by_name(
+    it: Interpreter,
+    name: str,
+    args: list[Value],
+    keywords: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
+) -> None:
+    """A method of something that is known by its name alone is given what is tracked: any of the tree's may be meant.
+
+    Those that may store what is tracked are run, and what they write may hold that or anything else.
+    """
+    if isinstance(st, BaseState) or it.handed >= DEEPEST:
+        return
+    for module, c in it.program.corpus.classes_with_methods(name):
+        found = next(s for s in c.body if isinstance(s, ir.FunctionDef) and s.name == name)
+        if not _relevant(it, FuncV(found, module, it.module_oid(module), None)):
+            continue
+        cls = names.global_value(it, module, c.name, it.base_state)
+        method = classes.class_attr(it, cls, name, st) if isinstance(cls, ClassV) else None
+        if not isinstance(method, FuncV):
+            continue
+        given = args if method.kind == "static" else [Unknown(f"an object that has {name}"), *args]
+
+        def work(s: State, method: FuncV = method, given: list[Value] = given) -> None:
+            hook = (lambda v, s2: NONE) if method.node.is_generator else None  # type: ignore[union-attr]
+            calls.call(it, method, given, dict(keywords), s, node, fr, open_=True, hook=hook)
+
+        it.handed += 1
+        try:
+            reach.blurred(it, st, work, fr.site(node) if node is not None else None, f"{name} of what is not known")
+        finally:
+            it.handed -= 1
 
 
 def run_text(

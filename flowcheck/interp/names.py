@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, calls, classes, functions, operators, refine, skeletons
+from flowcheck.interp import attributes, calls, classes, elsewhere, functions, operators, refine, skeletons
 from flowcheck.interp.confined import confinement, is_followed
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import State
@@ -128,13 +128,16 @@ def global_value(it: Interpreter, module: Module, name: str, st: State, hook: bo
     writers = module.global_writers(name)
     written = obj.attrs.get(name) if obj is not it.base.objects[it.module_oid(module)] else None
     if written is not None:  # stored on this path
-        v = force(it, module, name, written)
+        v: Value | None = force(it, module, name, written)
+        assert v is not None
         if v is not UNBOUND and UNBOUND in alternatives(v):
             before = _global_before(it, module, name, writers, st, hook)
             v = v if before is None else join(v, before)
         left_out = [f for f in writers if not is_followed(it, module, f)]
-        return _written_global(it, module, name, left_out, st, v) if left_out else v
-    return _global_before(it, module, name, writers, st, hook)
+        v = _written_global(it, module, name, left_out, st, v) if left_out else v
+        return v if v is None else elsewhere.joined(it, ModuleV(module), name, v, True)
+    v = _global_before(it, module, name, writers, st, hook)
+    return v if v is None else elsewhere.joined(it, ModuleV(module), name, v, False)
 
 
 def _global_before(

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import functions
+from flowcheck.interp import elsewhere, functions
 from flowcheck.interp.frames import Dead, Frame, LazyCut
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.local_slices import local_stores, local_value, slice_value
@@ -42,7 +42,17 @@ WORTH_OF_A_GUARD = 2_000
 """Steps spent on the tests around the store of a literal; beyond, it may be stored or not."""
 ALWAYS_BOOLEAN = frozenset({"is", "is not", "in", "not in"})
 
-__all__ = ["Write", "attribute", "constructor_arguments", "local_stores", "local_value", "slice_value", "writes"]
+__all__ = [
+    "Write",
+    "attribute",
+    "constructor_arguments",
+    "frame_for",
+    "local_stores",
+    "local_value",
+    "methods",
+    "slice_value",
+    "writes",
+]
 
 
 @dataclass(slots=True)
@@ -57,7 +67,8 @@ class Write:
     guards: tuple[tuple[ir.Expr | None, bool], ...]
 
 
-def _methods(c: ClassV) -> Iterator[ir.FunctionDef]:
+def methods(c: ClassV) -> Iterator[ir.FunctionDef]:
+    """The functions in a class body, those under ``if`` included."""
     stack: list[ir.Stmt] = list(reversed(c.node.body))
     while stack:
         s = stack.pop()
@@ -90,7 +101,7 @@ def writes(it: Interpreter, c: ClassV, name: str) -> list[Write]:
     found = []
     syntax = c.module.syntax
     if syntax is not None:
-        for f in _methods(c):
+        for f in methods(c):
             if f.body is None and not _may_store(syntax.def_source(f), name):
                 continue
             body = f.body if f.body is not None else syntax.body_of(f)
@@ -213,7 +224,7 @@ def attribute(it: Interpreter, b: Ref, obj: Obj, name: str, fr: Frame, st: State
 def _replacing(c: ClassV) -> frozenset[str]:
     """The methods of a class that do not go on to those that they override."""
     if c.replacing is None:
-        c.replacing = frozenset(m.name for m in _methods(c) if not _calls_super(c, m))
+        c.replacing = frozenset(m.name for m in methods(c) if not _calls_super(c, m))
     return c.replacing
 
 
@@ -236,7 +247,7 @@ def _settle(it: Interpreter, b: Ref, name: str, obj: Obj, result: Value) -> Valu
                 o is not None
                 and o.cls is None
                 and o.kind in ("list", "dict", "set", "queue")
-                and _filled_elsewhere(obj.cls, name)
+                and (_filled_elsewhere(obj.cls, name) or elsewhere.filled(it, b, name))
             ):
                 o.items = None
                 o.elements = None
@@ -262,7 +273,7 @@ def _filled_elsewhere(c: ClassV, name: str) -> bool:
     for k in c.mro:
         if k.module.syntax is None:
             continue
-        for m in _methods(k):
+        for m in methods(k):
             if m.body is not None:
                 return True
             source = k.module.syntax.def_source(m)
@@ -273,7 +284,7 @@ def _filled_elsewhere(c: ClassV, name: str) -> bool:
     return False
 
 
-def _frame_for(
+def frame_for(
     it: Interpreter, b: Ref, obj: Obj, c: ClassV, f: ir.FunctionDef, arguments: dict[str, Value] | None, st: State
 ) -> Frame:
     """A frame of one method on a skeleton: ``self`` is known, so are a constructor's arguments, the rest is not."""
@@ -341,7 +352,7 @@ def _run_method(it: Interpreter, b: Ref, obj: Obj, c: ClassV, name: str, group: 
         if plain is not None and (limit is None or it.charged + WORTH_OF_A_GUARD < limit):
             it.lazy_limit = it.charged + WORTH_OF_A_GUARD
         try:
-            fr = _frame_for(it, b, obj, c, f, arguments, st)
+            fr = frame_for(it, b, obj, c, f, arguments, st)
             outcomes = it.exec_block(body, fr, st)
         except LazyCut:
             if plain is None or (limit is not None and it.charged > limit):
@@ -387,7 +398,7 @@ def _constructor_runs(obj: Obj, c: ClassV) -> bool:
     for k in obj.cls.mro:
         if k is c:
             return True
-        for m in _methods(k):
+        for m in methods(k):
             if m.name == "__init__":
                 syntax = k.module.syntax
                 text = syntax.def_source(m) if syntax is not None and m.body is None else "super()"
@@ -404,7 +415,7 @@ def constructor_arguments(it: Interpreter, b: Ref, obj: Obj, c: ClassV) -> dict[
         return None
     chain: list[tuple[ClassV, ir.FunctionDef]] = []
     for k in obj.cls.mro:
-        for m in _methods(k):
+        for m in methods(k):
             if m.name == "__init__":
                 chain.append((k, m))
     if not chain or chain[0][0] is c:
@@ -440,7 +451,7 @@ def constructor_arguments(it: Interpreter, b: Ref, obj: Obj, c: ClassV) -> dict[
 
             before, it.intercept = it.intercept, (call, caught)
             try:
-                fr = _frame_for(it, b, obj, d, df, upper, st)
+                fr = frame_for(it, b, obj, d, df, upper, st)
                 outcomes = it.exec_block(sliced, fr, st)
                 states = [s for kind, s, _ in outcomes if kind in "nr"]
                 if states:

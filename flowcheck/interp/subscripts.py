@@ -56,6 +56,8 @@ def take(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node |
         return Unknown("an element")
     if isinstance(c, Known):
         it.throw("TypeError", st, e, fr)
+    if isinstance(c, ExternalV) and c.name == "sys.modules" and isinstance(p, Known) and isinstance(p.value, str):
+        return it.module_value(p.value)
     if isinstance(c, Ref):
         obj = st.get(c.oid)
         if obj is None:

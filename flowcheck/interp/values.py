@@ -181,8 +181,8 @@ class ClassV(Value):
     """A class of the tree. Compared by identity. ``external`` holds the dotted names of bases outside the tree."""
 
     __slots__ = (
-        "bases", "enum_kind", "external", "field_list", "is_record", "keywords", "metaclass", "module", "mro", "name",
-        "node", "oid", "opaque_base", "order", "own_init", "owner", "replacing", "writes",
+        "bases", "enum_kind", "environment", "external", "field_list", "is_record", "keywords", "metaclass", "module", "mro",
+        "name", "node", "oid", "opaque_base", "order", "own_init", "owner", "replacing", "writes",
     )  # fmt: skip
 
     def __init__(self, name: str, node: ir.ClassDef, module: Module, oid: int, owner: ir.FunctionDef | None) -> None:
@@ -203,6 +203,7 @@ class ClassV(Value):
         self.keywords: dict[str, Value] = {}
         self.field_list: dict[str, tuple[ClassV, bool]] | None = None
         self.writes: Any = None
+        self.environment: bool | None = None
         self.order: list[str] = []
 
     @property

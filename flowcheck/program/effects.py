@@ -12,7 +12,7 @@ assumption.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -22,10 +22,17 @@ __all__ = ["Effects"]
 
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", re.M)
 _CALL = re.compile(rb"\b[A-Za-z_]\w*\(")
-_DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(")
-_DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(")
+_DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(|\bdelattr\(|__delattr__\(")
+_DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(", b"delattr")
 _REGISTERED = re.compile(rb"^[ \t]*@(?:\w+\.)*(\w+)\.register\b", re.M)
+_FILLS = re.compile(
+    rb"^[ \t]+(?:del[ \t]+)?(\w+)(?:\[[^\]\n]*\][ \t]*(?:[-+*/|&]?=(?!=)|$)"
+    rb"|\.(?:append|appendleft|extend|update|add|pop|insert|remove|clear|setdefault|discard|popitem|sort|reverse)\()",
+    re.M,
+)
+_HEAD = re.compile(rb"\)[ \t]*(?:->[^\n]*)?:[ \t]*(?:#[^\n]*)?\n")
 _GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)
+_BASES = re.compile(rb"^[ \t]*class[ \t]+(\w+)[ \t]*\(([^)]*)\)", re.M)
 _CONTAINER = re.compile(
     rb"^([A-Za-z_]\w*)[ \t]*(?::[^=\n]+)?=[ \t]*"
     rb"(?:[\[{]|(?:collections\.|queue\.)?(?:dict|list|set|deque|defaultdict|OrderedDict|(?:Simple|Lifo)?Queue)\b)",
@@ -81,6 +88,9 @@ class Effects:
         self._with_globals: dict[str, range] = {}
         self.swallowing: set[str] = {"suppress"}
         """Names of classes and functions that may make context managers which go on after an exception."""
+        self.filling: set[tuple[str, int]] = set()
+        """Functions that change a container which they are given: path and line."""
+        self.filling_names: set[str] = set()
         self.files = 0
         self._build(re.compile(seeds), re.compile(beyond, re.M) if beyond else None)
 
@@ -96,6 +106,7 @@ class Effects:
             self.files += 1
             self._known.add(path)
             self._file(path, data, seeds, by_name, by_file, classes, calls)
+        self._inherit_exits()
         callers: dict[int, list[int]] = {}
         for i, (path, names) in enumerate(calls):
             for kind, name in names:
@@ -241,8 +252,44 @@ class Effects:
                 kind = "f" if before != b"." else "s" if data[at - 5 : at - 1] == b"self" else "o"
                 names.add((kind, hit.group()[:-1].decode()))
             calls.append((path, names))
+        self._note_filling(path, data, first)
         if b"global" in data:
             self._with_globals[path] = range(first, len(self.defs))
+
+    def _inherit_exits(self) -> None:
+        """Classes below one whose exit may swallow may swallow too."""
+        below: dict[str, set[str]] = {}
+        for path in self._known:
+            for m in _BASES.finditer(self._tree.read(path)):
+                for base in re.findall(rb"\w+", m.group(2)):
+                    below.setdefault(base.decode(), set()).add(m.group(1).decode())
+        todo = list(self.swallowing)
+        while todo:
+            new = below.get(todo.pop(), set()) - self.swallowing
+            self.swallowing |= new
+            todo.extend(new)
+
+    def _note_filling(self, path: str, data: bytes, first: int) -> None:
+        """Notes the functions of a file, those from ``first`` on, that change a container which is a parameter."""
+        starts = [d.start for d in self.defs[first:]]
+        heads: dict[int, bytes] = {}
+        for m in _FILLS.finditer(data):
+            if m.group(1) == b"self":
+                continue
+            i = first + bisect_right(starts, m.start()) - 1
+            if i < first or self.defs[i].end <= m.start():
+                continue
+            d = self.defs[i]
+            if i not in heads:
+                end = _HEAD.search(data, d.start, d.end)
+                heads[i] = data[d.start : end.start() if end is not None else d.end]
+            if (d.path, d.line) not in self.filling and re.search(rb"[(,*\s]" + m.group(1) + rb"\b", heads[i]):
+                self.filling.add((d.path, d.line))
+                self.filling_names.add(d.name)
+
+    def fills(self, path: str, line: int) -> bool:
+        """Whether a function changes a container that it is given."""
+        return (path, line) in self.filling
 
     def relevant(self, path: str, line: int) -> bool:
         """Whether a function may matter. One that the index does not hold (nested, generated) does."""

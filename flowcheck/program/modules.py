@@ -10,6 +10,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from flowcheck.program.placing import Places
 from flowcheck.program.slicing import SliceCache, target_names
 from flowcheck.syntax import ir
 
@@ -24,6 +25,23 @@ def _root(expr: ir.Expr) -> str | None:
     while isinstance(expr, (ir.Attribute, ir.Subscript, ir.Call)):
         expr = expr.func if isinstance(expr, ir.Call) else expr.value
     return expr.id if isinstance(expr, ir.Name) else None
+
+
+def _is_module(e: ir.Expr) -> bool:
+    """Whether an expression is written as an entry of ``sys.modules``."""
+    return isinstance(e, ir.Subscript) and isinstance(e.value, ir.Attribute) and e.value.attr == "modules"
+
+
+def _is_namespace(e: ir.Expr) -> bool:
+    """Whether an expression is written as the dict of a module's variables."""
+    if isinstance(e, ir.Attribute):
+        return e.attr == "__dict__" and _is_module(e.value)
+    return (
+        isinstance(e, ir.Call)
+        and isinstance(e.func, ir.Name)
+        and e.func.id in ("globals", "vars", "locals")
+        and not e.args
+    )
 
 
 _PATCH = re.compile(
@@ -102,6 +120,7 @@ class Module:
                 for name in target_names(target):
                     self._bind(name, top)
                 if isinstance(target, (ir.Subscript, ir.Attribute)):
+                    self._bind_by_name(target, top)
                     root = _root(target)
                     if root is not None:  # D[k] = v belongs to what D means; C.x = v too
                         self._bind(root, top)
@@ -114,6 +133,7 @@ class Module:
         elif isinstance(s, ir.ExprStmt):
             if isinstance(s.value, ir.Call):
                 root = _root(s.value.func)
+                self._bind_by_call(s.value, top)
                 if root == "setattr" and s.value.args:  # setattr(C, "x", v) belongs to what C means
                     root = _root(s.value.args[0].value)
                     if root is not None:
@@ -140,6 +160,38 @@ class Module:
             for case in s.cases:
                 for x in case.body:
                     self._index(x, top, effects)
+
+    def _bind_by_name(self, target: ir.Subscript | ir.Attribute, top: ir.Stmt) -> None:
+        """``globals()["x"] = …`` and ``sys.modules[…].x = …`` bind names of a module, this one as far as can be told."""
+        if isinstance(target, ir.Attribute):
+            if _is_module(target.value):
+                self._bind(target.attr, top)
+                self.ordered = True
+        elif _is_namespace(target.value):
+            self._bind_key(target.index, top)
+
+    def _bind_by_call(self, c: ir.Call, top: ir.Stmt) -> None:
+        """``setattr(sys.modules[…], "x", …)`` and ``globals().update(x=…)``."""
+        f = c.func
+        if isinstance(f, ir.Name) and f.id == "setattr" and len(c.args) == 3 and _is_module(c.args[0].value):
+            self._bind_key(c.args[1].value, top)
+        elif (
+            isinstance(f, ir.Attribute) and f.attr in ("update", "setdefault", "__setitem__") and _is_namespace(f.value)
+        ):
+            self.ordered = True
+            for a in c.args:
+                if a.keyword is not None:
+                    self._bind(a.keyword, top)
+                elif isinstance(a.value, ir.DictExpr):
+                    for k, _ in a.value.items:
+                        self._bind_key(k, top)
+                else:
+                    self._bind_key(a.value, top)
+
+    def _bind_key(self, key: ir.Expr | None, top: ir.Stmt) -> None:
+        self.ordered = True  # it may bind what other statements do, or what nobody can tell from the text
+        if isinstance(key, ir.Const) and isinstance(key.value, str):
+            self._bind(key.value, top)
 
     def stores(self, name: str) -> bool:
         """Whether the module assigns an attribute of that name to some object."""
@@ -240,6 +292,11 @@ class Program:
         from flowcheck.program.corpus import Corpus
 
         return Corpus(self)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where the tree's core stores into attributes."""
+        return Places(self.corpus.files)
 
     def mutated(self, module: Module, name: str) -> tuple[bool, bool]:
         """Whether code outside any module's top level changes the container that a module binds to ``name``: in its own

@@ -111,7 +111,8 @@ class Criterion:
     returned value is used. ``stores``: what to do with a store to an attribute of something that is not a needed local:
     "drop" it, or "keep" it with a value that is not evaluated unless it is cheap. ``managers``: keep every with-item.
     ``outer``: whether a name is bound outside the function: a container that it holds outlives the call. ``swallows``:
-    whether what is called by a name makes a context manager that may go on after an exception.
+    whether what is called by a name makes a context manager that may go on after an exception. ``fills``: whether what is
+    called by a name may change a container that it is given.
     """
 
     statement: Callable[[ir.Stmt], bool]
@@ -121,6 +122,7 @@ class Criterion:
     mentions: Callable[[ir.Node], bool] = lambda node: False
     outer: Callable[[str], bool] = lambda name: False
     swallows: Callable[[str], bool] = lambda name: name == "suppress"
+    fills: Callable[[str], bool] = lambda name: False
 
 
 class _Slicer:
@@ -269,6 +271,14 @@ class _Slicer:
         if keep:
             self.need(s)
             return s
+        if isinstance(v, ir.Call) and self.c.fills(_name_of(v.func)):
+            given = tuple(a for a in v.args if isinstance(a.value, ir.Name) and a.value.id in self.needed)
+            if given:
+                self.need(v.func)
+                blank = tuple(
+                    a if a in given else ir.Arg(a.nid, ir.Opaque(a.nid, UNEVALUATED), a.keyword, a.star) for a in v.args
+                )
+                return ir.ExprStmt(s.nid, ir.Call(v.nid, v.func, blank))
         return None
 
     def assignment(self, s: ir.Assign | ir.AnnAssign | ir.AugAssign) -> ir.Stmt | None:

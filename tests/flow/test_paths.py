@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.flow.broken import BROKEN
+from tests.flow.broken_from_afar import FROM_AFAR, HEALTHY_FROM_AFAR
 from tests.flow.broken_ways import HARD
 from tests.flow.edits import Case, method, prefill_graph
 from tests.flow.rewrites import HEALTHY_REWRITES
 from tests.flow.trees import EAGLE_WORKER, GRAPH_RUNNER, QUESTIONS, Answer, Truth, edited, marks, scan, truths, write
 
-HARMFUL = (*BROKEN, *HARD)
+HARMFUL = (*BROKEN, *HARD, *FROM_AFAR)
+HARMLESS = (*HEALTHY_REWRITES, *HEALTHY_FROM_AFAR)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,7 @@ def answers() -> dict[int, Answer]:
 @pytest.fixture(scope="module")
 def concrete(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Truth]:
     """What CPython says about every case that it can run."""
-    cases = [case for case in (*HARMFUL, *HEALTHY_REWRITES) if case.runs]
+    cases = [case for case in (*HARMFUL, *HARMLESS) if case.runs]
     roots = [write(tmp_path_factory.mktemp("concrete"), case.files) for case in cases]
     found = truths([(root, case.settings) for root, case in zip(roots, cases, strict=True)])
     return {id(case): truth for case, truth in zip(cases, found, strict=True)}
@@ -63,7 +65,7 @@ def test_nothing_is_proved_that_cpython_refutes(
     assert not truth.broken & answer.proved, f"CPython broke {sorted(truth.broken)}\n{answer}"
 
 
-@pytest.mark.parametrize("case", HEALTHY_REWRITES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", HARMLESS, ids=lambda case: case.name)
 def test_a_rewrite_that_keeps_the_meaning_stays_proved(
     case: Case, answers: dict[int, Answer], concrete: dict[int, Truth], tmp_path: Path
 ) -> None:

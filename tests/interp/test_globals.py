@@ -74,6 +74,36 @@ def main(a, b, c):
         return MODE
     except NameError:
         return "none"
+### exact: a module variable that is bound by its name
+MODE = "FULL"
+globals()["MODE"] = "LAST"
+def main(a, b, c):
+    return MODE
+### exact: a module variable that is bound by its name alone
+globals()["MODE"] = "LAST"
+def main(a, b, c):
+    return MODE
+### exact: a module variable that is bound by its name, and then again
+globals()["MODE"] = "LAST"
+MODE = "FULL"
+def main(a, b, c):
+    return MODE
+### a module variable that is bound by an update
+MODE = "FULL"
+globals().update(MODE="LAST")
+def main(a, b, c):
+    return MODE
+### a module variable that is bound by an update of vars
+MODE = "FULL"
+vars().update({"MODE": "LAST"})
+def main(a, b, c):
+    return MODE
+### exact: a module variable that is bound in a loop over names
+MODE = "FULL"
+for name in ("OTHER", "MODE"):
+    globals()[name] = "LAST"
+def main(a, b, c):
+    return MODE
 ### exact: an object in a dictionary of the module
 HELD = {}
 def main(a, b, c):

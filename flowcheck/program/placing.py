@@ -1,0 +1,235 @@
+"""Where the text of a tree stores into attributes: ``x.name = …``, ``x.name[k] = …``, ``x.name.append(…)``, ``setattr``.
+
+One pass over the bytes. What a place means, and whose attribute it is, is for the interpreter to say.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+__all__ = ["Place", "Places"]
+
+FILLING = "append|appendleft|extend|update|add|pop|insert|remove|clear|setdefault|discard"
+IN_ANNOTATIONS = frozenset(
+    {
+        "Optional",
+        "Union",
+        "List",
+        "Dict",
+        "Set",
+        "Tuple",
+        "list",
+        "dict",
+        "set",
+        "tuple",
+        "None",
+        "Sequence",
+        "Iterable",
+    }
+)
+"""Words in an annotation that say nothing about a class of the tree."""
+_STORE = re.compile(
+    rb"\.(\w+)(?:[ \t]*(?::[^=\n]+)?(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)"
+    rb"|(\[[^\]\n]*\][ \t]*=(?!=)|\.(?:" + FILLING.encode() + rb")\()|(?=(,)[\w.\[\], \t]*=(?!=)))"
+)
+_BY_NAME = re.compile(rb"\bsetattr\([ \t]*([^,\n]+),[ \t]*[\"'](\w+)[\"']")
+_DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.M)
+_RECEIVER = re.compile(rb"[A-Za-z_]\w*(?:\.\w+|\[[^\[\]\n]*\]|\([^()\n]*\))*$")
+_OWN = (b" self", b"\tself", b"(self", b",self")
+_FIRST = re.compile(rb"\([ \t\n]*(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One store in the text. ``receiver``: how the object is written, empty where that is not plain. ``line``: that of
+    the function that holds it, 0 for the top level of the module; ``span``: the function's bytes. ``owner``: the line of
+    the class whose method that is, else 0. ``own``: the object is the method's first parameter, "self" or "class"
+    for what that is. ``fills``: it is the
+    container in the attribute that changes."""
+
+    path: str
+    receiver: str
+    line: int
+    span: tuple[int, int]
+    owner: int
+    own: str
+    fills: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Def:
+    at: int
+    indent: int
+    is_class: bool
+
+
+class Places:
+    """The stores of some files, by the name of the attribute."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+        self._defs: dict[str, list[_Def]] = {}
+        self._held: dict[str, frozenset[str] | None] = {}
+        self._placed: dict[str, tuple[Place, ...]] = {}
+
+    @cached_property
+    def _hits(self) -> dict[bytes, list[tuple[str, int, bytes, bool]]]:
+        """By name: path, position, the receiver where it is spelled apart, and whether a container is filled."""
+        out: dict[bytes, list[tuple[str, int, bytes, bool]]] = {}
+        for path, data in self._files.items():
+            for m in _STORE.finditer(data):
+                if m.group(3) and b"(" in data[data.rfind(b"\n", 0, m.start()) + 1 : m.start()]:
+                    continue  # an argument before a keyword, and no target among several
+                out.setdefault(m.group(1), []).append((path, m.start(), b"", m.group(2) is not None))
+            for m in _BY_NAME.finditer(data) if b"setattr(" in data else ():
+                out.setdefault(m.group(2), []).append((path, m.start(), m.group(1).strip(), False))
+        return out
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The attributes that anything stores into, those of ``self`` alone left out."""
+        return frozenset(
+            name.decode()
+            for name, hits in self._hits.items()
+            if any(spelled or self._files[path][max(0, at - 5) : at] not in _OWN for path, at, spelled, _ in hits)
+        )
+
+    def of(self, name: str) -> tuple[Place, ...]:
+        """Every store to an attribute of that name."""
+        found = self._placed.get(name)
+        if found is None:
+            hits = self._hits.get(name.encode(), ())
+            found = self._placed[name] = tuple(dict.fromkeys(self._place(*hit) for hit in hits))
+        return found
+
+    def is_class(self, name: str) -> bool:
+        """Whether a class of that name is defined anywhere."""
+        return name.encode() in self._classes
+
+    @cached_property
+    def _classes(self) -> frozenset[bytes]:
+        pattern = re.compile(rb"^[ \t]*class[ \t]+(\w+)", re.M)
+        return frozenset(name for data in self._files.values() for name in pattern.findall(data))
+
+    def held(self, name: str) -> frozenset[str] | None:
+        """The classes of what attributes of that name hold, as the text says at every place that stores or declares one:
+        by an annotation, or a construction. None where one says nothing."""
+        if name not in self._held:
+            self._held[name] = self._find_held(name.encode())
+        return self._held[name]
+
+    def _find_held(self, name: bytes) -> frozenset[str] | None:
+        declared = re.compile(rb"^[ \t]+" + name + rb"[ \t]*:[ \t]*([^=\n#]+)", re.M)
+        stored = re.compile(rb"[ \t]*(?::[ \t]*([^=\n]+))?=[ \t]*(?:([A-Z]\w*)\(|(None\b))?")
+        words: set[str] = set()
+        for data in self._files.values():
+            for m in declared.finditer(data) if name + b":" in data else ():
+                words.update(w.decode() for w in re.findall(rb"\w+", m.group(1)))
+        for path, at, spelled, fills in self._hits.get(name, ()):
+            if fills:
+                continue
+            found = stored.match(self._files[path], at + 1 + len(name))
+            said = (found.group(1) or found.group(2)) if found is not None else None
+            if spelled or found is None or not (said or found.group(3)):
+                return None
+            words.update(w.decode() for w in re.findall(rb"\w+", said or b""))
+        return frozenset(words - IN_ANNOTATIONS) or None
+
+    def head(self, place: Place) -> str:
+        """The text of the function up to its body."""
+        data = self._files[place.path]
+        end = data.find(b":\n", place.span[0], place.span[1])
+        return data[place.span[0] : end if end >= 0 else place.span[1]].decode("utf-8", "replace")
+
+    def is_parameter(self, place: Place) -> bool:
+        """Whether the receiver is a parameter that the function binds to nothing else."""
+        name = re.escape(place.receiver)
+        if not re.search(rf"[(,*\s]{name}[ \t]*[:,=)\n]", self.head(place)):
+            return False
+        text = self._files[place.path][place.span[0] : place.span[1]].decode("utf-8", "replace")
+        return not re.search(
+            rf"^[ \t]+(?:{name}|[^=\n(]*, ?{name}\b[^=\n(]*)[ \t]*=(?!=)|\bfor {name}\b|\bas {name}\b", text, re.M
+        )
+
+    def spells(self, place: Place, words: Iterable[str], everywhere: bool = False) -> bool:
+        """Whether the function that holds a place spells one of the words; ``everywhere``: or the rest of its file."""
+        data = self._files[place.path]
+        start, end = (0, len(data)) if everywhere else place.span
+        return any(data.find(w.encode(), start, end) >= 0 for w in words)
+
+    def reads(self, place: Place) -> frozenset[str]:
+        """What the function that holds a place reads of its receiver."""
+        text = self._files[place.path][place.span[0] : place.span[1]].decode("utf-8", "replace")
+        pattern = rf"(?<![\w.]){re.escape(place.receiver)}\.(\w+)\b(?![ \t]*=[^=])"
+        return frozenset(re.findall(pattern, text)) if place.receiver else frozenset()
+
+    def _place(self, path: str, at: int, spelled: bytes, fills: bool) -> Place:
+        data = self._files[path]
+        begin = data.rfind(b"\n", 0, at) + 1
+        receiver = spelled
+        if not spelled:
+            match = _RECEIVER.search(data, begin, at)
+            receiver = match.group() if match is not None else b""
+        here = len(data[begin:at]) - len(data[begin:at].lstrip())
+        chain = self._around(path, begin, here)
+        outer = next((i for i, d in enumerate(chain) if not d.is_class), None)
+        if outer is None:
+            return Place(path, receiver.decode(), 0, (0, len(data)), 0, "", fills)
+        function = chain[outer]
+        owner = chain[outer - 1] if outer else None
+        inner = max(i for i, d in enumerate(chain) if not d.is_class)
+        method = chain[inner] if inner and chain[inner - 1].is_class else None
+        own = self._own(data, method, receiver) if method is not None else ""
+        return Place(
+            path,
+            receiver.decode(),
+            self._line(data, function.at),
+            (function.at, self._end(path, function)),
+            self._line(data, owner.at) if owner is not None else 0,
+            own,
+            fills,
+        )
+
+    @staticmethod
+    def _own(data: bytes, method: _Def, receiver: bytes) -> str:
+        """Whether the receiver is what a method is called on: "self", "class", or nothing."""
+        first = _FIRST.search(data, method.at)
+        if first is None or first.group(1) != receiver:
+            return ""
+        before = data.rfind(b"\n", 0, method.at) + 1
+        above = data[data.rfind(b"\n", 0, max(0, before - 1)) + 1 : before].strip()
+        return {b"@staticmethod": "", b"@classmethod": "class"}.get(above, "self")
+
+    @staticmethod
+    def _line(data: bytes, at: int) -> int:
+        return data.count(b"\n", 0, at) + 1
+
+    def _defs_of(self, path: str) -> list[_Def]:
+        found = self._defs.get(path)
+        if found is None:
+            found = self._defs[path] = [
+                _Def(m.start(), len(m.group(1)), m.group(2) == b"class") for m in _DEF.finditer(self._files[path])
+            ]
+        return found
+
+    def _around(self, path: str, at: int, indent: int) -> list[_Def]:
+        """The definitions around a position, outermost first."""
+        defs = self._defs_of(path)
+        out: list[_Def] = []
+        for d in reversed(defs[: bisect_right([d.at for d in defs], at)]):
+            if d.indent < indent:
+                out.append(d)
+                indent = d.indent
+            if not indent:
+                break
+        out.reverse()
+        return out
+
+    def _end(self, path: str, function: _Def) -> int:
+        defs = self._defs_of(path)
+        i = bisect_right([d.at for d in defs], function.at)
+        return next((d.at for d in defs[i:] if d.indent <= function.indent), len(self._files[path]))
