@@ -30,7 +30,12 @@ def finding_lines(finding: Finding, width: int, *, verbose: bool) -> list[Text]:
     if finding.snippet is not None:
         lines += _frame(finding.snippet, width, style)
     lines += chain_lines(finding.evidence, width, indent=2, limit=None if verbose else SHOWN_STEPS)
-    rows = [("affects", _affected(finding.affects)), ("when", finding.condition), ("fix", finding.fix)]
+    rows = [
+        ("at", ", ".join(finding.keys)),
+        ("affects", _affected(finding.affects)),
+        ("when", finding.condition),
+        ("fix", finding.fix),
+    ]
     if verbose:
         rows.append(("fingerprint", finding.fingerprint))
     return lines + labelled(rows, width)
