@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_pair", "report_on"]
 
-DRAFT_HELP = "A folder, a config.json, or org/name[@revision] on the hub."
+DRAFT_HELP = "A folder, a config.json, or org/name@revision on the hub."
 
 
 def check_pair(

@@ -175,25 +175,23 @@ def algorithm_of(pairing: Pairing) -> str:
 def _launched(
     options: PairOptions, script: str, algorithm: str | None, settings: Mapping[str, Value], access: Access
 ) -> Deployment:
-    from flowcheck.draft.launch import ALGORITHM, MODELS, read_launch
+    from flowcheck.draft.launch import ALGORITHM, read_launch
 
     with one_line():
         launch = read_launch(script)
         override = launch.model_override
     label = f"{script}:{launch.line}"
-    unread = [each for each in launch.unread if each.argument not in settings]
     if algorithm is None:
         _refuse_unread(launch, ALGORITHM, script, "--algorithm")
     elif launch.algorithm and launch.algorithm != algorithm.upper():
         raise InputError(f"--algorithm {algorithm}: {label} launches {launch.algorithm}")
     pairing, warnings = _pair_of_launch(options, launch, script, label, access, override)
-    if not launch.algorithm and not any(each.argument == ALGORITHM for each in unread):
+    if algorithm is None and launch.algorithm is None:
         warnings.append(f"{label} names no speculative algorithm")
-    known = {*MODELS, ALGORITHM}
-    warnings += [f"{script}, {each}; it is left free" for each in unread if each.argument not in known]
+    warnings += [f"{script}, {each}; it is left free" for each in launch.left_open if each.argument not in settings]
     names = sorted(name for name in launch.environment if name.startswith(ENVIRONMENT))
     if names:
-        warnings.append(f"{label} sets {', '.join(names)}: the report assumes an environment without them")
+        warnings.append(f"{label} sets {', '.join(names)}: the report assumes an environment without it")
     chosen = algorithm or launch.algorithm or (algorithm_of(pairing) if pairing is not None else DEFAULT)
     deployed = launch.deployment
     for name, value in settings.items():

@@ -49,7 +49,7 @@ def scan(
     ],
     draft: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="D", help="The draft: a folder, a config.json, or org/name[@revision] on the hub."),
+        typer.Option(metavar="D", help="The draft: a folder, a config.json, or org/name@revision on the hub."),
     ] = None,
     target_model: Annotated[
         Optional[str],  # noqa: UP045
@@ -105,7 +105,7 @@ def scan(
     ] = False,
     color: Annotated[Color, typer.Option("--color", help="When to use colour.")] = Color.AUTO,
 ) -> None:
-    """Check an SGLang tree: does every forward of the target capture FULL? With a pair: does the pair fit, too?"""
+    """Check an SGLang tree: does every forward of the target capture FULL? And of a pair: do its parts fit?"""
     from flowcheck.cli.engine import Request, check, pick, run
 
     if quiet and verbose:

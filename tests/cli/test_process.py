@@ -75,6 +75,8 @@ def shell(line: str, scene: str = "clean", cwd: Path = ROOT) -> subprocess.Compl
 
 PRINTING = ["FAKE scan ./tree", "FAKE scan ./tree --format json", "FAKE scan ./tree --color always", "REAL rules"]
 PRINTING += ["REAL explain HS101", "REAL schema", "REAL --help", "REAL scan --help", "REAL --version", "REAL"]
+HEALTHY_PAIR = "fixtures/pair-healthy/draft fixtures/pair-healthy/target"
+PRINTING += [f"REAL check-pair {HEALTHY_PAIR}", "REAL pair", "REAL pair --help"]
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -145,11 +147,14 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["scan", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["scan", "--help"], ["check-pair", "--help"], ["pair", "freeze", "--help"]]
+)
 def test_help_and_version_load_no_heavy_library(arguments: list[str]) -> None:
     code = (
         "import sys, atexit\n"
-        "heavy = {'libcst', 'networkx', 'flowcheck.flow', 'flowcheck.syntax', 'flowcheck.checks', 'flowcheck.source'}\n"
+        "rooms = {f'flowcheck.{room}' for room in ('source', 'syntax', 'flow', 'draft', 'checks', 'report')}\n"
+        "heavy = {'libcst', 'networkx', *rooms}\n"
         "atexit.register(lambda: print('LOADED', sorted(heavy & set(sys.modules))))\n"
         "from flowcheck.cli import main\n"
         "main()"
@@ -175,6 +180,11 @@ def test_version() -> None:
             ["scan", "fixtures/mode-healthy", "--no-cache", "--algorithm", "NONSENSE"],
             "this tree knows no algorithm NONSENSE (it knows NONE, EAGLE, EAGLE3",
         ),
+        (["check-pair"], "a pair needs DRAFT and TARGET, or --pair NAME"),
+        (["check-pair", "/no/such/draft", "/no/such/target"], "no such file or folder: /no/such/draft"),
+        (["pair", "frobnicate"], "no such command 'frobnicate'"),
+        (["pair", "freeze", "fixtures/pair-healthy/draft"], "missing argument 'TARGET'"),
+        (["pair", "show", "nobody"], "there is no pair nobody"),
         (["explain", "HS999"], "no rule is called 'HS999'"),
         (["rules", "--rules", "/no/such/folder"], "no such folder of rules"),
     ],
@@ -197,11 +207,8 @@ def test_no_command_is_the_help() -> None:
 def test_rules_and_explain() -> None:
     listed = run(REAL, "rules").stdout
     assert [line.split()[0] for line in listed.splitlines() if line.startswith("HS")] == [
-        "HS101",
-        "HS102",
-        "HS103",
-        "HS104",
-        "HS109",
+        *("HS101", "HS102", "HS103", "HS104", "HS109", "HS202", "HS303"),
+        *(f"HS40{number}" for number in range(1, 10)),
     ]
     for wanted in ("HS101", "hs101", "target-extend-not-full"):
         explained = run(REAL, "explain", wanted).stdout

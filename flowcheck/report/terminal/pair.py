@@ -28,6 +28,7 @@ Row = tuple[str, str]
 def pair_rows(report: Report, pair: Pairing) -> list[Row]:
     """The pair in a few rows: the draft, the target, what the draft needs, and what nobody asked about them."""
     return [
+        ("pair", pair.name),
         ("draft", f"{_named(pair.draft)}, {pair.algorithm}{_projection(pair, brief=True)}"),
         ("target", _target(pair.target)),
         *_needs(pair, brief=True),
@@ -45,13 +46,14 @@ def pair_blocks(report: Report, pair: Pairing, width: int, *, quiet: bool, verbo
 
 def _unproved(report: Report) -> Iterator[Row]:
     """The open questions about the pair that are no finding's: without these rows a page would be silent on them."""
-    for each in report.unproved:
-        if each.about == "pair" and not each.rule:
-            yield "unproved", each.reason
+    reasons = [each.reason for each in report.unproved if each.about == "pair" and not each.rule]
+    for number, reason in enumerate(reasons):
+        yield "" if number else "unproved", reason
 
 
 def _all_rows(pair: Pairing) -> Iterator[Row]:
     draft, target = pair.draft, pair.target
+    yield "pair", pair.name
     yield "draft", f"{_named(draft)}, {', '.join(draft.architectures) or 'no architecture'}"
     made = " or ".join(pair.producers) or "an unknown producer"
     yield "made by", f"{made}, for {pair.algorithm}{f' ({_list(pair.evidence)})' if pair.evidence else ''}"
