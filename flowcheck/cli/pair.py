@@ -56,6 +56,7 @@ def freeze(
     with one_line():
         check_name(name)
         options = PairOptions(draft, target, header, trained)
+        options.check()
         with progress(enabled=True) as tell:
             pairing = read_pair_of(options, access_of(offline=offline, progress=tell))
         path = pair_path(name, root)

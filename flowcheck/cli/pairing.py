@@ -61,6 +61,8 @@ class PairOptions:
         """Refuse options that contradict each other or say nothing."""
         if self.launch is not None and not self.launch.strip():
             raise InputError("--launch is empty: name a shell script")
+        if self.header is not None and not self.header.strip():
+            raise InputError("--header is empty: name a folder, a safetensors file, or a JSON dump")
         if self.name is not None and (self.draft, self.target, self.header) != (None, None, None):
             raise InputError("--pair names the draft, the target and the header: leave the other options out")
         if self.launch is not None or self.name is not None:
@@ -116,9 +118,12 @@ def read_pair_of(
             return _frozen(options.name, declared, root)
         assert options.draft is not None
         assert options.target is not None
-        return read_pairing(
+        pair = read_pairing(
             options.draft, options.target, header=options.header, declared=declared, access=access, override=override
         )
+    if options.header is not None and pair.header is None:
+        raise InputError(f"--header {options.header}: {pair.no_header}")
+    return pair
 
 
 def _frozen(name: str, declared: Sequence[int] | None, root: Path | None) -> Pairing:
