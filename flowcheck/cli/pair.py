@@ -121,7 +121,7 @@ def _check_root(root: Path | None) -> None:
 
 def _summary(pairing: Pairing) -> str:
     reading = pairing.trained.reading
-    needs = f"needs {reading}" if reading is not None else "what it needs is open"
+    needs = str(reading) if reading is not None else "what it needs is open"
     draft = _called(pairing.draft_origin.repository, pairing.draft.label)
     target = _called(pairing.target_origin.repository, pairing.target.label)
     return f"{draft} with {target}: {needs}"

@@ -148,10 +148,12 @@ class Trained(_Part):
 class Projection(_Part):
     """The input of the draft's ``fc``: how wide the configuration makes it, and how wide it is in the checkpoint.
 
-    ``states`` times ``state_width`` is ``wanted``; ``wanted`` is null where the draft takes no states from inside.
+    ``states`` times ``state_width`` is ``wanted``. Heads of EAGLE-1 and MTP take one state beside an embedding
+    (``with_embedding``). ``wanted`` is null where there is no ``fc``, or where nothing says how wide it is.
     """
 
     states: int
+    with_embedding: bool
     state_width: int | None
     wanted: int | None
     found: int | None

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 
-from flowcheck.draft import DraftConfig, Header, Pairing, TargetConfig
+from flowcheck.draft import Algorithm, DraftConfig, Header, Pairing, TargetConfig
 from flowcheck.draft import Reading as Known
 from flowcheck.draft.pairing import Origin
 from flowcheck.report import model
@@ -86,12 +87,14 @@ def _projection(pair: Pairing) -> model.Projection:
     fc = pair.header.fc if pair.header else None
     shape = fc.shape if fc is not None and not fc.is_packed else None
     takes = pair.draft.takes_aux
+    beside = pair.draft.algorithm in (Algorithm.EAGLE, Algorithm.MTP)
     return model.Projection(
         states=pair.states,
+        with_embedding=beside,
         state_width=pair.target_width,
-        wanted=pair.states * pair.target_width if takes else None,
+        wanted=pair.states * pair.target_width if takes else replace(pair, header=None).fc_in_features,
         found=shape[1] if shape else None,
-        output=shape[0] if shape else pair.draft.hidden_size if takes else None,
+        output=shape[0] if shape else pair.draft.hidden_size if takes or beside else None,
     )
 
 

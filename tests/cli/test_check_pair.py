@@ -73,7 +73,7 @@ def test_an_open_pair_shows_both_readings_and_how_to_settle_them() -> None:
     assert "boundaries 2 4 5: the ids may mean that id k is the input of layer k" in text
     assert "warning[HS402]" in text
     assert "say --trained-boundaries 3,5,6 or --trained-boundaries 2,4,5." in text
-    assert text.endswith("1 warning; no tree was asked (flowcheck scan does)")
+    assert text.endswith("1 warning, 1 open question; no tree was asked (flowcheck scan does)")
 
 
 def test_the_same_ids_with_two_trainings_are_two_answers() -> None:

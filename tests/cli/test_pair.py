@@ -27,7 +27,7 @@ def test_a_pair_is_frozen_below_the_working_directory(inside: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         "froze kimi in .flowcheck/pairs/kimi.json",
-        "  draft with target: needs boundaries [2, 4, 5]",
+        "  draft with target: boundaries [2, 4, 5]",
     ]
     held = json.loads(manifest(inside).read_text("utf-8"))
     assert held["trained"]["readings"][0]["basis"] == "declared"
@@ -53,8 +53,8 @@ def test_pairs_are_listed_by_name(inside: Path) -> None:
     for name in ("z", "kimi-k2"):
         flowcheck("pair", "freeze", DRAFT, TARGET, "--name", name)
     assert flowcheck("pair", "list").stdout.splitlines() == [
-        "kimi-k2  draft with target: needs boundaries [2, 4, 5]",
-        "z        draft with target: needs boundaries [2, 4, 5]",
+        "kimi-k2  draft with target: boundaries [2, 4, 5]",
+        "z        draft with target: boundaries [2, 4, 5]",
     ]
 
 

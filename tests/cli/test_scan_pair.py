@@ -90,7 +90,14 @@ def test_the_document_holds_the_pair() -> None:
     pairing = document(*PAIR)["pairing"]
     assert (pairing["algorithm"], pairing["producers"]) == ("EAGLE3", ["SpecForge"])
     assert pairing["trained"]["boundaries"] == [2, 4, 5]
-    assert pairing["fc"] == {"states": 3, "state_width": 64, "wanted": 192, "found": 192, "output": 64}
+    assert pairing["fc"] == {
+        "states": 3,
+        "with_embedding": False,
+        "state_width": 64,
+        "wanted": 192,
+        "found": 192,
+        "output": 64,
+    }
     assert pairing["ids"][0]["ids"] == [1, 3, 4]
     assert pairing["vocabulary"] == {"draft": 200, "target": 1000}
 

@@ -55,7 +55,8 @@ def _all_rows(pair: Pairing) -> Iterator[Row]:
     draft, target = pair.draft, pair.target
     yield "pair", pair.name
     yield "draft", f"{_named(draft)}, {', '.join(draft.architectures) or 'no architecture'}"
-    made = " or ".join(pair.producers) or "an unknown producer"
+    *others, last = pair.producers or ["an unknown producer"]
+    made = f"{', '.join(others)} or {last}" if others else last
     yield "made by", f"{made}, for {pair.algorithm}{f' ({_list(pair.evidence)})' if pair.evidence else ''}"
     yield "target", f"{_target(target)}, {', '.join(target.architectures) or 'no architecture'}"
     for each in pair.ids:
@@ -123,7 +124,8 @@ def _projection(pair: Pairing, *, brief: bool) -> str:
         source = "header" if fc.found is not None else "configuration"
         width = fc.found if fc.found is not None else fc.wanted
         return f", fc {width} -> {fc.output} ({source})" if width is not None else ""
-    wanted = f"{fc.states} x {fc.state_width} = {fc.wanted} by the configuration" if fc.wanted is not None else ""
+    terms = "an embedding and one state" if fc.with_embedding else f"{fc.states} x {fc.state_width}"
+    wanted = f"{terms} = {fc.wanted} by the configuration" if fc.wanted is not None else ""
     if fc.found is not None:
         return f"{fc.found} -> {fc.output} in the checkpoint{f', {wanted}' if wanted else ''}"
     if pair.header is None:
@@ -150,9 +152,12 @@ def _list(texts: list[str]) -> str:
 
 
 def _summary(report: Report, width: int) -> list[Text]:
-    line = Text(_counted_findings(report.summary.findings))
-    if report.summary.hidden:
-        line.append(f", {report.summary.hidden} hidden by --select or --ignore")
+    summary = report.summary
+    line = Text(_counted_findings(summary.findings))
+    if summary.unproved:
+        line.append(f", {counted(summary.unproved, 'open question')}")
+    if summary.hidden:
+        line.append(f", {summary.hidden} hidden by --select or --ignore")
     line.append("; no tree was asked (flowcheck scan does)")
     return wrapped(line, width)
 
