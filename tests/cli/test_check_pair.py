@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -74,6 +77,12 @@ def test_an_open_pair_shows_both_readings_and_how_to_settle_them() -> None:
     assert "warning[HS402]" in text
     assert "say --trained-boundaries 3,5,6 or --trained-boundaries 2,4,5." in text
     assert text.endswith("1 warning, 1 open question; no tree was asked (flowcheck scan does)")
+
+
+def test_the_readme_shows_what_the_command_prints() -> None:
+    said = flowcheck("check-pair", *breaking("pair-ids-ambiguous")).stdout
+    block = "".join(f"    {line}\n" if line else "\n" for line in said.splitlines())
+    assert block in (FIXTURES.parent / "README.md").read_text("utf-8")
 
 
 def test_the_same_ids_with_two_trainings_are_two_answers() -> None:
@@ -229,9 +238,9 @@ def test_bad_usage_is_one_line(
     refused(flowcheck("check-pair", *arguments, "--offline"), said)
 
 
-def test_the_hub_is_not_asked_offline() -> None:
-    pytest.importorskip("huggingface_hub")
-    refused(flowcheck("check-pair", "nobody/no-such-draft", TARGET, "--offline"), "--offline forbids to fetch it")
+def test_a_name_on_the_hub_without_the_package_that_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    refused(flowcheck("check-pair", "nobody/no-such-draft", TARGET), "pip install 'flowcheck[hub]'")
 
 
 # --------------------------------------------------------------------------------------------------------- bad input
@@ -335,11 +344,16 @@ def test_an_index_that_names_what_is_not_there(tmp_path: Path, index: object, sa
     refused(flowcheck("check-pair", tmp_path / "draft", TARGET), said)
 
 
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "config.json", config())
-    path.chmod(0)
-    if os.access(path, os.R_OK):
-        pytest.skip("root reads everything")
+    opened = Path.open
+
+    def denied(self: Path, *arguments: Any, **more: Any) -> Any:
+        if self == path:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(self, *arguments, **more)
+
+    monkeypatch.setattr(Path, "open", denied)  # root may read whatever its mode is
     refused(flowcheck("check-pair", path, TARGET), "cannot read", "Permission denied")
 
 

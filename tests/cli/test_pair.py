@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.pairs import DRAFT, FIXTURES, TARGET, config, flowcheck, refused, written
+from tests.draft.fake_hub import COMMIT, FakeHub, TensorInfo
 
 OPEN = [str(FIXTURES / "pair-ids-ambiguous" / part) for part in ("draft", "target")]
 
@@ -164,3 +166,35 @@ def test_a_token_in_a_configuration_is_not_kept(inside: Path) -> None:
     draft = written(inside / "draft.json", config(hf_token="hf_abcdefghijkl"))
     flowcheck("pair", "freeze", draft, TARGET, "--name", "kimi")
     assert "hf_abcdefghijkl" not in manifest(inside).read_text("utf-8")
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
+    made = FakeHub(tmp_path / "hub")
+    made.remote["config.json"] = json.dumps(config()).encode()
+    tensors = json.loads((Path(DRAFT) / "header.json").read_text("utf-8"))["tensors"]
+    made.headers["model.safetensors"] = {
+        name: TensorInfo(each["dtype"], each["shape"]) for name, each in tensors.items()
+    }
+    monkeypatch.setitem(sys.modules, "huggingface_hub", made)  # type: ignore[arg-type]
+    monkeypatch.setenv("FLOWCHECK_CACHE_DIR", str(tmp_path / "cache"))
+    return made
+
+
+def test_a_draft_of_the_hub_is_frozen_at_its_commit_and_needs_no_hub_after(
+    hub: FakeHub, inside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = flowcheck("check-pair", "org/name", TARGET)
+    assert fresh.stdout.startswith(f"draft      org/name@{COMMIT[:12]}, LlamaForCausalLMEagle3\n")
+    assert flowcheck("pair", "freeze", "org/name", TARGET, "--name", "kimi").exit_code == 0
+    assert json.loads(manifest(inside).read_text("utf-8"))["draft"]["revision"] == COMMIT
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    kept = flowcheck("check-pair", "--pair", "kimi")
+    assert kept.stdout == "pair       kimi\n" + fresh.stdout
+    assert flowcheck("pair", "list").stdout == "kimi  org/name with target: boundaries [2, 4, 5]\n"
+
+
+def test_a_hub_that_cannot_be_reached_is_one_line(hub: FakeHub) -> None:
+    hub.error = ConnectionError("no network here")
+    refused(flowcheck("check-pair", "org/name", TARGET), "cannot reach the hub for org/name", "no network here")
+    refused(flowcheck("check-pair", "org/name", TARGET, "--offline"), "--offline forbids to fetch it")
