@@ -56,6 +56,9 @@ SPEAKS_OF: Mapping[str, tuple[Kind, ...]] = {
 }
 """The kinds of mismatches that each rule is about; every kind is one rule's."""
 
+MOST = 12
+"""A draft that takes more states does not exist; a longer list is no line for a terminal."""
+
 OPEN = frozenset({Kind.CONVENTION_OPEN})
 """Kinds that are a question, not a defect that was shown."""
 
@@ -99,6 +102,7 @@ def declarable(pairing: Pairing) -> str:
     """The declarations that would settle what a draft was trained on, as options of a command line."""
     trained = pairing.trained
     answers = [each.boundaries for each in (*trained.readings, *trained.set_aside) if not each.post_norm]
-    sound = [each for each in dict.fromkeys(answers) if each and all(0 <= b <= pairing.target.layers for b in each)]
+    layers = pairing.target.layers
+    sound = [each for each in dict.fromkeys(answers) if 0 < len(each) <= MOST and 0 <= each[0] <= each[-1] <= layers]
     said = [f"--trained-boundaries {','.join(map(str, each))}" for each in sound]
     return " or ".join(said) or "--trained-boundaries with the boundaries"

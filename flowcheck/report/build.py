@@ -78,8 +78,8 @@ def build_report(
             warnings=[plain(warning) for warning in source.warnings],
         ),
         scenario=model.Scenario(
-            algorithm=algorithm,
-            settings={key: value for key, value in sorted(facts.scenario) if key != "algorithm"},
+            algorithm=plain(algorithm),
+            settings={plain(key): plain(value) for key, value in sorted(facts.scenario) if key != "algorithm"},
             launch=plain(launch) if launch else None,
         ),
         pairing=_pairing(pairing),
@@ -122,7 +122,7 @@ def build_pair_report(
         source=model.Source(
             kind="pair", root="", version=None, digest=digest_of(pairing), label=f"{draft} with {target}", package=""
         ),
-        scenario=model.Scenario(algorithm=algorithm),
+        scenario=model.Scenario(algorithm=plain(algorithm)),
         pairing=pairing_part(pairing),
         summary=model.Summary(
             proved=0,
@@ -306,7 +306,7 @@ def _finding(
         symbol=plain(symbol),
         condition=_condition(finding.subjects),
         evidence=_evidence(finding.evidence),
-        fix=finding.fix,
+        fix=plain(finding.fix),
         fingerprint=fingerprints.of(
             rule=finding.rule,
             file=place.path.removeprefix(f"{root}/") if place and root else place.path if place else "",

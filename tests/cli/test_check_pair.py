@@ -11,6 +11,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from flowcheck.report.model import Report, json_schema
 from tests.cli.pairs import (
@@ -360,6 +363,57 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "config.json").symlink_to(os.devnull)
     refused(flowcheck("check-pair", tmp_path / "config.json", TARGET), "is not a regular file")
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from([1, 3, 8, 64, 10**30]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+DRAFT_KEYS = [*config(), "target_hidden_size", "num_aux_hidden_states", IDS, "dflash_config", "speculators_config"]
+DRAFT_KEYS += [
+    "transformer_layer_config",
+    "norm_before_fc",
+    "fc_norm",
+    "tie_word_embeddings",
+    "aux_hidden_states_layer_ids",
+]
+
+
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    of_draft=st.dictionaries(st.sampled_from(DRAFT_KEYS), JSON, max_size=3),
+    ids=st.none() | st.lists(st.integers(-2, 10), max_size=5),
+    of_target=st.dictionaries(st.sampled_from([*config("target"), "text_config"]), JSON, max_size=1),
+    with_header=st.booleans(),
+)
+def test_whatever_a_configuration_holds_there_is_a_report_or_one_line(
+    tmp_path: Path, of_draft: dict[str, Any], ids: list[int] | None, of_target: dict[str, Any], with_header: bool
+) -> None:
+    eagle = {} if ids is None else {"eagle_config": {IDS: ids}}
+    draft = written(tmp_path / "draft.json", config(**{**eagle, **of_draft}))
+    target = written(tmp_path / "target.json", config("target", **of_target))
+    arguments = ["check-pair", draft, target, *(["--header", DUMP] if with_header else [])]
+    result = flowcheck(*arguments)
+    if result.exit_code == 2:
+        refused(result)
+        return
+    assert result.exit_code in (0, 1), result.output
+    assert max(map(cell_len, result.stdout.splitlines())) <= 80
+    document = json.loads(flowcheck(*arguments, "--format", "json").stdout)
+    jsonschema.Draft202012Validator(json_schema()).validate(document)
+
+
+@pytest.mark.parametrize("ids", [[10**4000, 2, 3], list(range(100_000)), [2] * 5000])
+def test_a_page_stays_a_page_whatever_the_ids_are(tmp_path: Path, ids: list[int]) -> None:
+    result = flowcheck("check-pair", draft_with_ids(tmp_path, ids), TARGET)
+    assert result.exit_code == 1
+    assert len(result.stdout) < 6000
 
 
 def test_control_characters_of_a_configuration_reach_no_terminal(tmp_path: Path) -> None:

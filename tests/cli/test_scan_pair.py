@@ -219,6 +219,14 @@ def test_a_launch_that_does_not_say_enough_is_one_line(tmp_path: Path, old: str,
     refused(scan("--launch", "serve.sh"), said)
 
 
+def test_control_characters_of_a_script_reach_no_terminal(tmp_path: Path) -> None:
+    path = launch(tmp_path, "--attention-backend 'a\x1b[31mb' --x$\x1b[2J 1 --tp $\x9b")
+    result = scan("--launch", "serve.sh", "--color", "never")
+    assert "\x1b" not in result.output
+    path.write_text(path.read_text("utf-8").replace(DRAFT, "$D\x1b[31m"), "utf-8")
+    refused(scan("--launch", "serve.sh"), "give --draft")
+
+
 def test_a_launch_without_a_draft_sets_the_scenario_alone(tmp_path: Path, requests: list[Any]) -> None:
     written(tmp_path / "serve.sh", "python -m sglang.launch_server --model-path x --tp 2")
     result = scan("--launch", "serve.sh")

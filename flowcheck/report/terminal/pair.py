@@ -22,6 +22,8 @@ FIRMNESS = {"firm": "by the key", "stated": "as a rule by the key", "presumed": 
 LABEL_STYLES = {"unproved": VERDICT_STYLE["unproved"]}
 """Labels that are verdicts."""
 
+MOST = 12
+
 Row = tuple[str, str]
 
 
@@ -60,7 +62,7 @@ def _all_rows(pair: Pairing) -> Iterator[Row]:
     yield "made by", f"{made}, for {pair.algorithm}{f' ({_list(pair.evidence)})' if pair.evidence else ''}"
     yield "target", f"{_target(target)}, {', '.join(target.architectures) or 'no architecture'}"
     for each in pair.ids:
-        yield "ids", f"{each.key} {each.ids}: {FIRMNESS[each.firmness]}, {MEANING[each.convention]}"
+        yield "ids", f"{each.key} [{_numbers(each.ids, ', ')}]: {FIRMNESS[each.firmness]}, {MEANING[each.convention]}"
     if not pair.ids:
         yield "ids", "none are written"
     yield from _needs(pair, brief=False)
@@ -107,7 +109,13 @@ def _states(reading: Reading) -> str:
     if not reading.boundaries:
         return "the state after the final norm"
     after = " and the state after the final norm" if reading.post_norm else ""
-    return f"boundaries {' '.join(map(str, reading.boundaries))}{after}"
+    return f"boundaries {_numbers(reading.boundaries, ' ')}{after}"
+
+
+def _numbers(numbers: list[int], between: str) -> str:
+    """Ids as people write them; a list, or a number, that nobody can read is cut."""
+    shown = [str(each) if abs(each) < 10**15 else "…" for each in numbers[:MOST]]
+    return between.join([*shown, "…"] if len(numbers) > MOST else shown)
 
 
 def _why(reading: Reading, *, brief: bool = False) -> str:
