@@ -79,7 +79,7 @@ def test_an_open_pair_shows_both_readings_and_how_to_settle_them() -> None:
     assert "boundaries 2 4 5: the ids may mean that id k is the input of layer k" in text
     assert "warning[HS402]" in text
     assert "say --trained-boundaries 3,5,6 or --trained-boundaries 2,4,5." in text
-    assert text.endswith("1 warning, 1 open question; no tree was asked (flowcheck scan does)")
+    assert text.endswith("1 warning; no tree was asked (flowcheck scan does)")
 
 
 def test_the_readme_shows_what_the_command_prints() -> None:
@@ -105,6 +105,7 @@ def test_a_pair_without_a_header_says_what_was_not_asked(tmp_path: Path) -> None
     text = " ".join(flowcheck("check-pair", draft, TARGET).stdout.split())
     assert "unproved the checkpoint was not looked at: the configuration was given as a file of its own" in text
     assert "fc 3 x 64 = 192 by the configuration" in text
+    assert text.endswith("no findings, 1 open question; no tree was asked (flowcheck scan does)")
     document = json.loads(flowcheck("check-pair", draft, TARGET, "--format", "json").stdout)
     assert document["summary"]["unproved"] == 1
     assert document["pairing"]["header"] is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -162,6 +163,39 @@ def test_help_and_version_load_no_heavy_library(arguments: list[str]) -> None:
     done = run([sys.executable, "-c", code], *arguments)
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_a_pair_on_a_real_tree_with_its_launch(tmp_path: Path) -> None:
+    draft, target = HEALTHY_PAIR.split()
+    script = tmp_path / "serve.sh"
+    script.write_text(
+        f"python -m sglang.launch_server --model-path {target} --speculative-draft-model-path {draft} "
+        "--speculative-algorithm EAGLE3 --tp 8\n"
+    )
+    done = run(REAL, "scan", "fixtures/mode-healthy", "--no-cache", "--launch", str(script))
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "4 questions: 3 proved, 0 violated, 1 unproved; 4 assumptions"
+    assert done.stderr == (
+        f"flowcheck: warning: {script}:1 sets tp_size: the tree holds no such name, so that it changes nothing\n"
+    )
+
+
+@pytest.mark.parametrize(("name", "code"), [("pair-healthy", 0), ("pair-fc-width", 1)])
+def test_a_pair_on_a_terminal_fits_its_80_columns(name: str, code: int) -> None:
+    ours, theirs = pty.openpty()
+    env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm", "COLUMNS": "80"}
+    line = [*REAL, "check-pair", f"fixtures/{name}/draft", f"fixtures/{name}/target"]
+    with subprocess.Popen(line, cwd=ROOT, env=env, stdout=theirs, stderr=subprocess.PIPE, text=True) as process:
+        os.close(theirs)
+        said = b""
+        while chunk := _read(ours):
+            said += chunk
+    os.close(ours)
+    assert process.returncode == code
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode())
+    assert max(map(len, plain.splitlines())) <= 80
+    assert b"\x1b[2mdraft" in said
+    assert (b"\x1b[1;31merror[HS404]" in said) is bool(code)
 
 
 def test_version() -> None:

@@ -48,9 +48,12 @@ def pair_blocks(report: Report, pair: Pairing, width: int, *, quiet: bool, verbo
 
 def _unproved(report: Report) -> Iterator[Row]:
     """The open questions about the pair that are no finding's: without these rows a page would be silent on them."""
-    reasons = [each.reason for each in report.unproved if each.about == "pair" and not each.rule]
-    for number, reason in enumerate(reasons):
+    for number, reason in enumerate(_left_open(report)):
         yield "" if number else "unproved", reason
+
+
+def _left_open(report: Report) -> list[str]:
+    return [each.reason for each in report.unproved if each.about == "pair" and not each.rule]
 
 
 def _all_rows(pair: Pairing) -> Iterator[Row]:
@@ -162,8 +165,8 @@ def _list(texts: list[str]) -> str:
 def _summary(report: Report, width: int) -> list[Text]:
     summary = report.summary
     line = Text(_counted_findings(summary.findings))
-    if summary.unproved:
-        line.append(f", {counted(summary.unproved, 'open question')}")
+    if left := len(_left_open(report)):
+        line.append(f", {counted(left, 'open question')}")
     if summary.hidden:
         line.append(f", {summary.hidden} hidden by --select or --ignore")
     line.append("; no tree was asked (flowcheck scan does)")
