@@ -16,9 +16,9 @@ from flowcheck.draft import Kind, Mismatch, Pairing, mismatches_of
 __all__ = ["SPEAKS_OF", "declarable", "pair_findings"]
 
 SPEAKS_OF: Mapping[str, tuple[Kind, ...]] = {
-    "HS202": (Kind.IDS_OUT_OF_RANGE, Kind.IDS_REPEATED, Kind.IDS_NEGATIVE, Kind.IDS_UNSORTED),
+    "HS202": (Kind.IDS_OUT_OF_RANGE, Kind.IDS_REPEATED, Kind.IDS_NOT_TRAINED, Kind.IDS_NEGATIVE, Kind.IDS_UNSORTED),
     "HS303": (Kind.TARGET_WIDTH, Kind.TARGET_WIDTH_NULL, Kind.TARGET_DEPTH, Kind.TARGET_OTHER),
-    "HS401": (Kind.IDS_UNREAD,),
+    "HS401": (Kind.IDS_UNREAD, Kind.IDS_ABSENT),
     "HS402": (Kind.CONVENTION_OPEN, Kind.CONVENTION_DOUBTED, Kind.KEY_OVERRULED),
     "HS403": (Kind.NORMS_EXCLUDE, Kind.COUNTS_DISAGREE),
     "HS404": (
