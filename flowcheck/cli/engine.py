@@ -9,6 +9,7 @@ import time
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from flowcheck import __version__
@@ -109,7 +110,7 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
                 timing=Timing(time.perf_counter() - wall, _cpu_seconds() - cpu, cached=request.cache),
                 read_text=lambda path: _text(tree, path),
                 pairing=request.pairing,
-                launch=request.launch,
+                launch=PurePath(request.launch).name,
             )
     except (SourceError, UnknownAlgorithm) as error:
         raise InputError(str(error)) from None

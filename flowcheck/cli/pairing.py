@@ -63,6 +63,8 @@ class PairOptions:
             raise InputError("--launch is empty: name a shell script")
         if self.header is not None and not self.header.strip():
             raise InputError("--header is empty: name a folder, a safetensors file, or a JSON dump")
+        if self.trained is not None:
+            _boundaries(self.trained)
         if self.name is not None and (self.draft, self.target, self.header) != (None, None, None):
             raise InputError("--pair names the draft, the target and the header: leave the other options out")
         if self.launch is not None or self.name is not None:
@@ -110,10 +112,10 @@ def read_pair_of(
     options: PairOptions, access: Access, *, root: Path | None = None, override: Mapping[str, object] | None = None
 ) -> Pairing:
     """The pair that options name: a frozen one, or a draft and a target."""
-    from flowcheck.draft import boundaries_from_text, read_pairing
+    from flowcheck.draft import read_pairing
 
+    declared = _boundaries(options.trained) if options.trained is not None else None
     with one_line():
-        declared = boundaries_from_text(options.trained) if options.trained is not None else None
         if options.name is not None:
             return _frozen(options.name, declared, root)
         assert options.draft is not None
@@ -124,6 +126,13 @@ def read_pair_of(
     if options.header is not None and pair.header is None:
         raise InputError(f"--header {options.header}: {pair.no_header}")
     return pair
+
+
+def _boundaries(text: str) -> tuple[int, ...]:
+    from flowcheck.draft import boundaries_from_text
+
+    with one_line():
+        return boundaries_from_text(text)
 
 
 def _frozen(name: str, declared: Sequence[int] | None, root: Path | None) -> Pairing:
@@ -229,7 +238,8 @@ def _pair_of_launch(
         _refuse_unread(launch, DRAFT, script, "--draft")
     if options.target is None:
         _refuse_unread(launch, MODEL, script, "--target")
-    draft, target = options.draft or launch.draft, options.target or launch.model
+    draft = options.draft if options.draft is not None else launch.draft
+    target = options.target if options.target is not None else launch.model
     if draft is None or target is None:
         missing = "draft" if draft is None else "target"
         if options != PairOptions(launch=options.launch):
@@ -240,7 +250,7 @@ def _pair_of_launch(
     except InputError as error:
         if options.draft is not None and options.target is not None:
             raise
-        raise InputError(f"{error}; {label} names it: give --draft and --target, or --pair") from None
+        raise InputError(f"{error}; {label} names it, and --draft, --target or --pair may name another") from None
     return pair, []
 
 

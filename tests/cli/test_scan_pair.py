@@ -162,7 +162,7 @@ def test_a_launch_names_the_pair_and_sets_the_scenario(tmp_path: Path, requests:
     assert request.pairing.draft.label == "draft"
     assert request.launched == frozenset(request.settings)
     assert "draft     draft, EAGLE3, fc 192 -> 64 (header)" in result.stdout.splitlines()
-    assert document("--launch", "serve.sh")["scenario"]["launch"] == "serve.sh:3"
+    assert document("--launch", tmp_path / "serve.sh")["scenario"]["launch"] == "serve.sh:3"
 
 
 def test_settings_add_to_a_launch_and_may_not_contradict_it(tmp_path: Path, requests: list[Any]) -> None:
@@ -186,7 +186,7 @@ def test_the_pair_of_the_command_line_wins_over_that_of_the_launch(tmp_path: Pat
 
 def test_a_model_of_the_launch_that_is_not_here_is_refused(tmp_path: Path) -> None:
     launch(tmp_path, draft="/models/draft")
-    said = "; serve.sh:3 names it: give --draft and --target, or --pair"
+    said = "; serve.sh:3 names it, and --draft, --target or --pair may name another"
     refused(scan("--launch", "serve.sh"), "no such file or folder: /models/draft", said)
 
 
@@ -235,6 +235,7 @@ def test_a_launch_without_a_draft_sets_the_scenario_alone(tmp_path: Path, reques
     assert "serve.sh:1 names no draft, so that nothing is said about a pair" in result.stderr
     assert "serve.sh:1 names no speculative algorithm" in result.stderr
     refused(scan("--launch", "serve.sh", "--target", TARGET), "serve.sh:1 names no draft: give --draft")
+    refused(scan("--launch", "serve.sh", "--draft", "", "--target", TARGET), "DRAFT is empty")
 
 
 def test_what_a_launch_lays_over_the_target_counts(tmp_path: Path, requests: list[Any]) -> None:
@@ -253,6 +254,7 @@ def test_what_a_launch_lays_over_the_target_counts(tmp_path: Path, requests: lis
         (["--pair", "kimi", *PAIR], "--pair names the draft, the target and the header"),
         (["--pair", "kimi"], "there is no pair kimi"),
         (["--header", "x"], "--header belongs to a pair"),
+        (["--trained-boundaries", "1,2,x"], "expected numbers with commas"),
         (["--trained-boundaries", "1,2,3"], "--trained-boundaries belongs to a pair"),
         ([*PAIR, "--trained-boundaries", "x"], "expected numbers with commas"),
         ([*PAIR, "--algorithm", ""], "--algorithm is empty"),
