@@ -114,7 +114,7 @@ def build_pair_report(
 
     shown = [finding for finding in findings if selected.keeps(finding)]
     reported = _findings(shown, rules, Lines(lambda _: None), "")
-    left = left_without_tree(pairing)
+    left = left_without_tree(pairing, algorithm)
     ends = [finding.verdict for finding in findings]
     draft, target = plain(pairing.draft.label), plain(pairing.target.label)
     return model.Report(

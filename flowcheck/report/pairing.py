@@ -9,7 +9,7 @@ import hashlib
 import json
 from dataclasses import replace
 
-from flowcheck.draft import Algorithm, DraftConfig, Header, Pairing, TargetConfig
+from flowcheck.draft import Algorithm, DraftConfig, Header, Pairing, TargetConfig, is_judged
 from flowcheck.draft import Reading as Known
 from flowcheck.draft.pairing import Origin
 from flowcheck.report import model
@@ -137,12 +137,15 @@ def asked(question: str, reason: str, rule: str = "") -> model.Unproved:
     )
 
 
-def left_without_tree(pair: Pairing) -> list[model.Unproved]:
+def left_without_tree(pair: Pairing, algorithm: str | None = None) -> list[model.Unproved]:
     """What nobody could ask of the pair's data."""
-    if pair.header is not None:
-        return []
-    question = "is the draft's checkpoint what its configuration says"
-    return [asked(question, f"the checkpoint was not looked at: {pair.no_header}")]
+    left = []
+    if pair.header is None:
+        question = "is the draft's checkpoint what its configuration says"
+        left.append(asked(question, f"the checkpoint was not looked at: {pair.no_header}"))
+    if algorithm is not None and not is_judged(algorithm):
+        left.append(asked("does the head fit the algorithm", f"it is not known which heads {algorithm} runs"))
+    return left
 
 
 def left_with_tree(pair: Pairing) -> list[model.Unproved]:

@@ -112,6 +112,13 @@ def test_a_pair_without_a_header_says_what_was_not_asked(tmp_path: Path) -> None
     assert document["pairing"]["no_header"] == "the configuration was given as a file of its own"
 
 
+def test_an_algorithm_that_nobody_knows_is_an_open_question() -> None:
+    result = flowcheck("check-pair", DRAFT, TARGET, "--algorithm", "EAGEL3")
+    assert result.exit_code == 0
+    assert "unproved   it is not known which heads EAGEL3 runs" in result.stdout.splitlines()
+    assert result.stdout.endswith("no findings, 1 open question; no tree was asked (flowcheck scan does)\n")
+
+
 def test_the_quiet_page_has_findings_and_the_last_line() -> None:
     lines = flowcheck("check-pair", *breaking("pair-no-d2t"), "-q").stdout.splitlines()
     assert lines[0].startswith("error[HS409]")
