@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from flowcheck.checks.pairs import SPEAKS_OF
 from flowcheck.checks.rules import Rule, load_rules
 from flowcheck.checks.run import CHECKS
 
@@ -144,10 +146,22 @@ def test_names_of_sglang_stand_in_the_vocabulary_alone(path: Path) -> None:
 
 
 def test_every_rule_has_its_function() -> None:
-    assert {rule.id for rule in load_rules()} == set(CHECKS)
+    assert {rule.id for rule in load_rules()} == set(CHECKS) | set(SPEAKS_OF)
 
 
 @pytest.mark.parametrize("rule", list(load_rules()), ids=lambda rule: rule.id)
 def test_every_rule_has_a_fixture_that_breaks_it_and_one_that_passes(rule: Rule) -> None:
+    """A tree with Python in it, or, for a rule that speaks of pairs alone, a pair with the header of its checkpoint."""
     for name in (rule.fixture_breaks, rule.fixture_passes):
-        assert any((FIXTURES / name).rglob("*.py")), f"fixtures/{name} has no Python file"
+        if rule.id in CHECKS:
+            assert any((FIXTURES / name).rglob("*.py")), f"fixtures/{name} has no Python file"
+        else:
+            for part in ("draft/config.json", "draft/header.json", "target/config.json"):
+                assert (FIXTURES / name / part).is_file(), f"fixtures/{name} has no {part}"
+
+
+@pytest.mark.parametrize("module", ["flowcheck.cli.application", "flowcheck.checks.run", "flowcheck.report.build"])
+def test_pairs_cost_nothing_where_there_is_none(module: str) -> None:
+    code = f"import sys, {module}; print([each for each in sys.modules if each.startswith('flowcheck.draft')])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 from flowcheck.checks.rules import Severity
 from flowcheck.flow.facts import Flow, Open, Phase, Place, Step
+
+if TYPE_CHECKING:
+    from flowcheck.draft import Mismatch
 
 __all__ = ["Finding", "Subject", "Verdict", "merged"]
 
@@ -34,7 +37,10 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One root cause, with all flows and open questions that it affects."""
+    """One root cause, with all flows and open questions that it affects.
+
+    ``mismatch`` is what a finding about a pair says: such a finding has no place in the tree.
+    """
 
     rule: str
     severity: Severity
@@ -46,6 +52,7 @@ class Finding:
     evidence: tuple[Step, ...]
     fix: str
     subjects: tuple[Subject, ...]
+    mismatch: Mismatch | None = None
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:

@@ -24,8 +24,13 @@ else:
 
 __all__ = ["FIELDS", "Rule", "RuleBook", "RuleError", "Severity", "load_rules"]
 
-FIELDS = frozenset({"asked", "mode", "order", "path", "phase", "question", "reason", "required", "subject"})
-"""What a message template may name in braces."""
+FIELDS = frozenset(
+    {
+        *("asked", "mode", "order", "path", "phase", "question", "reason", "required", "subject"),
+        *("said", "expected", "found", "keys", "options"),
+    }
+)
+"""What a template may name in braces."""
 
 NOT_RULES = frozenset({"vocabulary.toml"})
 """Other data that lies in the same folder."""
@@ -80,6 +85,7 @@ class Rule(BaseModel):
     fixture_breaks: Line
     fixture_passes: Line
     messages: dict[str, Template] = Field(min_length=1)
+    fixes: dict[str, Template] = Field(default_factory=dict)
     parameters: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -92,6 +98,16 @@ class Rule(BaseModel):
     def message(self, key: str, **fields: str) -> str:
         """The text of one message."""
         return self.messages[key].format_map({**dict.fromkeys(FIELDS, ""), **fields})
+
+    def fix_of(self, kind: str, **fields: str) -> str:
+        """How to mend a finding of this kind: its own fix, or the rule's."""
+        own = self.fixes.get(kind)
+        return self.fix if own is None else own.format_map({**dict.fromkeys(FIELDS, ""), **fields})
+
+    def severity_of(self, kind: str) -> Severity:
+        """How much a finding of this kind weighs: ``parameters.KIND_severity``, or the rule's own severity."""
+        own = self.parameters.get(f"{kind.replace('-', '_')}_severity")
+        return self.severity if own is None else Severity(own)
 
 
 class _Overlay(BaseModel):
@@ -106,6 +122,7 @@ class _Overlay(BaseModel):
     runtime_symptom: Prose | None = None
     fix: Line | None = None
     messages: dict[str, Template] = Field(default_factory=dict)
+    fixes: dict[str, Template] = Field(default_factory=dict)
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -163,9 +180,11 @@ def _lay_over(rules: dict[str, Rule], overlay: Path) -> None:
 def _changed(rule: Rule, change: _Overlay, path: Path) -> Rule:
     _check_table("messages", rule, rule.messages, change.messages, path)
     _check_table("parameters", rule, rule.parameters, change.parameters, path)
-    texts = change.model_dump(exclude_none=True, exclude={"messages", "parameters"})
+    _check_table("fixes", rule, rule.fixes, change.fixes, path)
+    texts = change.model_dump(exclude_none=True, exclude={"messages", "fixes", "parameters"})
     merged = rule.model_dump() | texts
     merged["messages"] = rule.messages | change.messages
+    merged["fixes"] = change.fixes if change.fix else rule.fixes | change.fixes  # a team's one fix stands for all
     merged["parameters"] = rule.parameters | change.parameters
     return _validated(Rule, merged, path)
 

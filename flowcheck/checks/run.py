@@ -13,7 +13,7 @@ from flowcheck.checks.findings import Finding, Subject, Verdict
 from flowcheck.checks.rules import Rule, RuleBook
 from flowcheck.flow.facts import Facts, Flow, Open
 
-__all__ = ["CHECKS", "Selection", "Verdicts", "run_checks", "selection", "verdicts"]
+__all__ = ["CHECKS", "Selection", "Verdicts", "ordered", "run_checks", "selection", "verdicts"]
 
 Check = Callable[[Facts, Rule], list[Finding]]
 
@@ -28,8 +28,12 @@ CHECKS: Mapping[str, Check] = {
 
 def run_checks(facts: Facts, rules: RuleBook) -> tuple[Finding, ...]:
     """All findings, the heaviest first, then by rule and place."""
-    found = [finding for rule_id, check in CHECKS.items() for finding in check(facts, rules[rule_id])]
-    return tuple(sorted(found, key=_order))
+    return ordered(finding for rule_id, check in CHECKS.items() for finding in check(facts, rules[rule_id]))
+
+
+def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings of all kinds in the order in which a report shows them."""
+    return tuple(sorted(findings, key=_order))
 
 
 def _order(finding: Finding) -> tuple[int, int, str, str, int, int, str]:

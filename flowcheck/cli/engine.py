@@ -9,6 +9,7 @@ import time
 import tokenize
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from flowcheck import __version__
@@ -16,8 +17,10 @@ from flowcheck.cli.errors import InputError
 from flowcheck.cli.settings import Value
 
 if TYPE_CHECKING:
+    from flowcheck.checks.findings import Finding
     from flowcheck.checks.rules import RuleBook
     from flowcheck.checks.run import Selection
+    from flowcheck.draft import Pairing
     from flowcheck.flow.facts import Facts
     from flowcheck.report.model import Report
     from flowcheck.source import Tree
@@ -29,7 +32,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a user asked of one scan."""
+    """What a user asked of one scan.
+
+    ``launch`` is the script and the line that fix the settings in ``launched``; ``warnings`` are what was left of it.
+    """
 
     source: str
     algorithm: str = "EAGLE3"
@@ -39,17 +45,21 @@ class Request:
     jobs: int | None = None
     cache: bool = True
     offline: bool = False
+    pairing: Pairing | None = None
+    launch: str = ""
+    launched: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
 
 
-def check(request: Request) -> None:
+def check(algorithm: str | None, settings: Mapping[str, Value]) -> None:
     """Refuse what can be seen to be wrong before a tree is opened."""
     from flowcheck.data import rules_dir
     from flowcheck.flow.vocabulary import load_vocabulary
 
-    if not request.algorithm.strip():
+    if algorithm is not None and not algorithm.strip():
         raise InputError("--algorithm is empty: name one, as in --algorithm EAGLE3")
     words = load_vocabulary(rules_dir() / "vocabulary.toml")
-    if words.entry.algorithm_argument in request.settings:
+    if words.entry.algorithm_argument in settings:
         raise InputError(f"--set {words.entry.algorithm_argument}: use --algorithm NAME for it")
 
 
@@ -68,7 +78,7 @@ def pick(rules: RuleBook, select: Sequence[str], ignore: Sequence[str]) -> Selec
 
 def run(request: Request, rules: RuleBook, selected: Selection, progress: Progress | None) -> Report:
     """Scan a tree and report."""
-    from flowcheck.checks.run import run_checks
+    from flowcheck.checks.run import ordered, run_checks
     from flowcheck.flow.roles import UnknownAlgorithm
     from flowcheck.report.build import SourceInfo, Timing, build_report
     from flowcheck.source import SourceError
@@ -79,7 +89,7 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
             facts = _facts(tree, request, progress)
             return build_report(
                 facts,
-                run_checks(facts, rules),
+                ordered((*run_checks(facts, rules), *_about_pair(request, rules))),
                 rules=rules,
                 selected=selected,
                 source=SourceInfo(
@@ -90,7 +100,8 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
                     version=tree.version,
                     digest=tree.digest,
                     warnings=(
-                        *_without_effect(tree, request.settings),
+                        *request.warnings,
+                        *_without_effect(tree, request),
                         *map(str, sorted(tree.warnings, key=lambda warning: (warning.path, warning.line))),
                     ),
                 ),
@@ -98,6 +109,8 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
                 version=__version__,
                 timing=Timing(time.perf_counter() - wall, _cpu_seconds() - cpu, cached=request.cache),
                 read_text=lambda path: _text(tree, path),
+                pairing=request.pairing,
+                launch=PurePath(request.launch).name,
             )
     except (SourceError, UnknownAlgorithm) as error:
         raise InputError(str(error)) from None
@@ -129,15 +142,24 @@ def _facts(tree: Tree, request: Request, progress: Progress | None) -> Facts:
     )
 
 
-def _without_effect(tree: Tree, settings: Mapping[str, Value]) -> list[str]:
+def _about_pair(request: Request, rules: RuleBook) -> tuple[Finding, ...]:
+    if request.pairing is None:
+        return ()
+    from flowcheck.checks.pairs import pair_findings
+
+    return pair_findings(request.pairing, rules, algorithm=request.algorithm)
+
+
+def _without_effect(tree: Tree, request: Request) -> list[str]:
     """What to say of settings whose names stand nowhere in the tree: most likely they are misspelled."""
-    left = {name: re.compile(rb"\b%b\b" % re.escape(name).encode()) for name in settings}
+    left = {name: re.compile(rb"\b%b\b" % re.escape(name).encode()) for name in request.settings}
     for path in tree.core_paths() if left else ():
         data = tree.read(path)
         left = {name: word for name, word in left.items() if not word.search(data)}
         if not left:
             break
-    return [f"--set {name}: the tree holds no such name, so that it changes nothing" for name in left]
+    said = {name: f"{request.launch} sets {name}" if name in request.launched else f"--set {name}" for name in left}
+    return [f"{each}: the tree holds no such name, so that it changes nothing" for each in said.values()]
 
 
 def _idle_cores() -> int:

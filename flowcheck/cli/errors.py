@@ -58,9 +58,14 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def say(text: str) -> None:
-    """One line on stderr. Where stderr takes nothing, the exit code alone has to do."""
+    """One line on stderr, with whatever a terminal would act on spelled out.
+
+    Where stderr takes nothing, the exit code alone has to do.
+    """
+    flat = " ".join(text.split())
+    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in flat)
     with contextlib.suppress(OSError):
-        print(f"flowcheck: {' '.join(text.split())}", file=sys.stderr)  # noqa: T201
+        print(f"flowcheck: {shown}", file=sys.stderr)  # noqa: T201
     _settle(sys.stderr)
 
 

@@ -10,13 +10,14 @@ import typer
 
 from flowcheck.cli.errors import Exit, InputError
 from flowcheck.cli.output import Color, check_writable, print_lines, progress, warn, write, write_file
+from flowcheck.cli.pairing import HeaderFile, PairName, PairOptions, TrainedBoundaries, deployment_of
 from flowcheck.cli.rules import RulesDir, read_rules
 from flowcheck.cli.settings import parse_settings
 
 if TYPE_CHECKING:
     from flowcheck.report.model import Report
 
-__all__ = ["FailOn", "Format", "scan"]
+__all__ = ["FailOn", "Format", "Many", "destination", "fails", "scan", "write_report"]
 
 
 class FailOn(str, Enum):
@@ -46,9 +47,28 @@ def scan(
             help="A checkout, a package folder, site-packages, a wheel or sdist, sglang==X.Y.Z, or REPO@REV.",
         ),
     ],
+    draft: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="D", help="The draft: a folder, a config.json, or org/name@revision on the hub."),
+    ] = None,
+    target_model: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--target", metavar="T", help="Its target, named likewise."),
+    ] = None,
+    pair: PairName = None,
+    launch: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="SCRIPT", help="A shell script that launches the server: it says pair and scenario."),
+    ] = None,
+    header: HeaderFile = None,
+    trained: TrainedBoundaries = None,
     algorithm: Annotated[
-        str, typer.Option(metavar="NAME", help="The speculative algorithm of the deployment.")
-    ] = "EAGLE3",
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="NAME",
+            help="The speculative algorithm of the deployment; by default that of --launch, of the draft, or EAGLE3.",
+        ),
+    ] = None,
     settings: Annotated[
         Many,
         typer.Option(
@@ -85,38 +105,54 @@ def scan(
     ] = False,
     color: Annotated[Color, typer.Option("--color", help="When to use colour.")] = Color.AUTO,
 ) -> None:
-    """Check an SGLang tree: does every forward of the target capture FULL?"""
+    """Check an SGLang tree: does every forward of the target capture FULL? And of a pair: do its parts fit?"""
     from flowcheck.cli.engine import Request, check, pick, run
 
     if quiet and verbose:
         raise InputError("--quiet and --verbose exclude each other")
+    target = destination(output)
+    fixed = parse_settings(settings or ())
+    check(algorithm, fixed)
+    rules = read_rules(rules_dir)
+    selected = pick(rules, select or (), ignore or ())
+    options = PairOptions(draft, target_model, header, trained, pair, launch)
+    with progress(enabled=not quiet) as say:
+        deployment = deployment_of(options, algorithm, fixed, offline=offline, progress=say)
+        request = Request(
+            source=source,
+            algorithm=deployment.algorithm,
+            settings=deployment.settings,
+            package_root=package_root,
+            include_all=include_all,
+            jobs=jobs,
+            cache=not no_cache,
+            offline=offline,
+            pairing=deployment.pairing,
+            launch=deployment.launch,
+            launched=deployment.launched,
+            warnings=deployment.warnings,
+        )
+        report = run(request, rules, selected, say)
+    write_report(report, format_, target, color, quiet=quiet, verbose=verbose)
+    warn(report.source.warnings, everything=verbose)
+    if fails(report, fail_on):
+        raise typer.Exit(Exit.FINDINGS)
+
+
+def destination(output: str | None) -> Path | None:
+    """The file that ``--output`` names, refused before any work if it cannot be written; None is stdout."""
     if output == "":
         raise InputError("--output is empty: name a file, or - for stdout")
     target = None if output in (None, "-") else Path(output)
     if target is not None:
         check_writable(target)
-    request = Request(
-        source=source,
-        algorithm=algorithm,
-        settings=parse_settings(settings or ()),
-        package_root=package_root,
-        include_all=include_all,
-        jobs=jobs,
-        cache=not no_cache,
-        offline=offline,
-    )
-    check(request)
-    rules = read_rules(rules_dir)
-    selected = pick(rules, select or (), ignore or ())
-    with progress(enabled=not quiet) as say:
-        report = run(request, rules, selected, say)
-    _write(report, format_, target, color, quiet=quiet, verbose=verbose)
-    warn(report.source.warnings, everything=verbose)
-    if _fails(report, fail_on):
-        raise typer.Exit(Exit.FINDINGS)
+    return target
 
 
-def _write(report: Report, format_: Format, target: Path | None, color: Color, *, quiet: bool, verbose: bool) -> None:
+def write_report(
+    report: Report, format_: Format, target: Path | None, color: Color, *, quiet: bool, verbose: bool
+) -> None:
+    """Write a report in its format to stdout or to a file."""
     if format_ is Format.JSON:
         from flowcheck.report.json_writer import to_json
 
@@ -135,7 +171,8 @@ def _write(report: Report, format_: Format, target: Path | None, color: Color, *
         write_file(target, "".join(f"{line.plain}\n" for line in lines))
 
 
-def _fails(report: Report, fail_on: FailOn) -> bool:
+def fails(report: Report, fail_on: FailOn) -> bool:
+    """Whether there is a finding at or above ``--fail-on``."""
     found = report.summary.findings
     if fail_on is FailOn.NEVER:
         return False

@@ -6,6 +6,7 @@ said of it without a tree. Knows what producers write; knows nothing of what an 
 
 from __future__ import annotations
 
+from flowcheck.draft.against_header import is_judged
 from flowcheck.draft.config import DraftConfig, Flag, IdList, draft_from
 from flowcheck.draft.contradictions import mismatches_of
 from flowcheck.draft.conventions import Convention, default_boundaries, spread_boundaries
@@ -72,6 +73,7 @@ __all__ = [
     "boundaries_from_text",
     "default_boundaries",
     "draft_from",
+    "is_judged",
     "mismatches_of",
     "open_model",
     "pair",

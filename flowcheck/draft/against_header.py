@@ -14,7 +14,7 @@ from flowcheck.draft.pairing import Pairing
 from flowcheck.draft.producers import Algorithm
 from flowcheck.draft.training import Basis
 
-__all__ = ["algorithm_mismatches", "header_mismatches"]
+__all__ = ["algorithm_mismatches", "header_mismatches", "is_judged"]
 
 EAGLE3_LIKE = (Algorithm.EAGLE3, Algorithm.PEAGLE)
 
@@ -26,6 +26,11 @@ SERVED_BY = {
     "DSPARK": (Algorithm.DSPARK,),
 }
 """The heads that each algorithm of a launch can run. An algorithm that is not here takes no head, or one of its own."""
+
+
+def is_judged(asked: str) -> bool:
+    """Whether it is known which heads an algorithm of a launch can run."""
+    return asked.upper() in SERVED_BY
 
 
 def algorithm_mismatches(pair: Pairing, asked: str) -> Iterator[Mismatch]:

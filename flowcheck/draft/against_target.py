@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flowcheck.draft.config import IdList
+from flowcheck.draft.conventions import default_boundaries
 from flowcheck.draft.errors import counted, spelled
 from flowcheck.draft.mismatch import Kind, Mismatch
 from flowcheck.draft.pairing import Pairing
 from flowcheck.draft.producers import Algorithm, is_draft_name
-from flowcheck.draft.training import Basis
+from flowcheck.draft.training import Basis, Reading
 
 __all__ = ["config_mismatches"]
 
@@ -42,12 +43,45 @@ def _convention(pair: Pairing) -> Iterator[Mismatch]:
         yield Mismatch(Kind.CONVENTION_DOUBTED, f"{trained.doubt.text}; it is read as {other}", keys)
     reading = trained.reading
     if reading is not None and reading.basis in (Basis.DECLARED, Basis.COMPUTED, Basis.RANGE):
+        against = next(_against_declared(pair, reading), None)
+        if against is not None:
+            yield against
+            return
         for each in trained.set_aside:
             if each.basis is Basis.KEY:
                 message = (
                     f"{each.key} {spelled(each.ids or ())} would be {each} by its key, but {reading.reason}: {reading}"
                 )
                 yield Mismatch(Kind.KEY_OVERRULED, message, (each.key,), expected=str(reading), found=str(each))
+
+
+def _against_declared(pair: Pairing, reading: Reading) -> Iterator[Mismatch]:
+    """Whether what was declared can be what is written, in whatever convention."""
+    draft, declared = pair.draft, reading.boundaries
+    if reading.basis is not Basis.DECLARED or not draft.takes_aux:
+        return
+    lists = [each for each in draft.id_lists if each.ids]
+    if not lists:
+        default = default_boundaries(pair.target.layers)
+        if declared != default and not draft.algorithm.is_block:
+            message = (
+                f"no layer ids are written, and the draft was trained on {reading}: an engine takes its own default "
+                f"then, most often {spelled(default)}"
+            )
+            keys = tuple(each.key for each in draft.id_lists) or ("ids",)
+            yield Mismatch(Kind.IDS_ABSENT, message, keys, expected=spelled(declared), found=spelled(default))
+        return
+    ways = [tuple(sorted({each + offset for each in ids.ids})) for ids in lists for offset in (1, 0)]
+    if declared not in ways:
+        written = " and ".join(f"{ids.key} {spelled(ids.ids)}" for ids in lists)
+        message = (
+            f"{written} means {spelled(ways[0])} as outputs of layers and {spelled(ways[1])} as inputs, "
+            f"and the draft was trained on {reading}"
+        )
+        if len(lists) > 1:
+            message = f"{written} mean other boundaries in any convention than those of the training: {reading}"
+        keys = tuple(ids.key for ids in lists)
+        yield Mismatch(Kind.IDS_NOT_TRAINED, message, keys, expected=spelled(declared), found=spelled(ways[0]))
 
 
 def _ids(pair: Pairing, ids: IdList) -> Iterator[Mismatch]:

@@ -15,8 +15,9 @@ from flowcheck.draft.documents import parse_object, read_bytes
 from flowcheck.draft.errors import LaunchError
 from flowcheck.draft.shell import Command, Word, commands_in, constants_of
 
-__all__ = ["Launch", "Unread", "Value", "launches_in", "read_launch"]
+__all__ = ["ALGORITHM", "DRAFT", "MODEL", "Launch", "Scalar", "Unread", "Value", "launches_in", "read_launch"]
 
+Scalar = Union[bool, int, float, str, None]
 Value = Union[bool, int, float, str, None, tuple[Union[bool, int, float, str, None], ...]]
 
 MAX_SCRIPT_BYTES = 256 * 1024
@@ -24,6 +25,8 @@ MAX_SCRIPT_BYTES = 256 * 1024
 MODULES = ("sglang.launch_server", "sglang.launch_server_llavavid", "sglang.srt.server")
 OVERRIDE = "json-model-override-args".replace("-", "_")
 ALGORITHM = "speculative-algorithm".replace("-", "_")
+MODEL = "model_path"
+DRAFT = "speculative_draft_model_path"
 
 ALIASES = {
     "model": "model_path",
@@ -107,6 +110,20 @@ class Launch:
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
     @property
+    def deployment(self) -> dict[str, Scalar]:
+        """The arguments of one value that may decide how a batch runs: no models, addresses, files or logs."""
+        return {
+            name: value
+            for name, value in sorted(self.arguments.items())
+            if not isinstance(value, tuple) and _decides(name) and value != HIDDEN
+        }
+
+    @property
+    def left_open(self) -> tuple[Unread, ...]:
+        """What was not read and may decide how a batch runs."""
+        return tuple(each for each in self.unread if not each.argument or _decides(each.argument))
+
+    @property
     def model_override(self) -> dict[str, Any]:
         """What the launch lays over the target's configuration. Raises `LaunchError` where it is no JSON object."""
         text = self._text(OVERRIDE)
@@ -119,6 +136,17 @@ class Launch:
     def _text(self, name: str) -> str | None:
         found = self.arguments.get(name)
         return found if isinstance(found, str) else None
+
+
+def _decides(argument: str) -> bool:
+    return argument != ALGORITHM and not _ELSEWHERE.search(argument)
+
+
+_ELSEWHERE = re.compile(
+    r"(?:^|_)(?:path|name|host|port|addr|address|ip|dir|file|template|revision|args|key|parser|level|interval|url|seed)$"
+    r"|^(?:log|api|tokenizer|trust|download|enable_metrics|show|crash|watchdog|config|served|mem_fraction)(?:_|$)"
+)
+"""Arguments that have no part in how a batch runs."""
 
 
 def read_launch(path: Path | str) -> Launch:
@@ -288,6 +316,8 @@ def _store(arguments: dict[str, Value], unread: list[Unread], name: str, given: 
     elif opaque is not None:
         arguments.pop(name, None)
         unread.append(Unread(line, name, given[opaque].text, "is only known to the shell"))
+        more = [each for each in given[opaque + 1 :] if each.is_opaque]
+        unread += [Unread(line, "", each.text, "may stand for any arguments") for each in more]
         return
     values = [HIDDEN if _SECRET.search(name) else _value(each.text, name) for each in given]
     arguments[name] = True if not values else values[0] if len(values) == 1 else tuple(values)

@@ -28,7 +28,18 @@ from flowcheck.draft.pairing import Origin, Pairing
 from flowcheck.draft.target import target_from
 from flowcheck.draft.training import Basis, Question, QuestionKind, Reading, Trained
 
-__all__ = ["FOLDER", "SCHEMA", "Manifest", "check_name", "freeze", "pair_path", "read_pair", "thaw", "write_pair"]
+__all__ = [
+    "FOLDER",
+    "SCHEMA",
+    "Manifest",
+    "check_name",
+    "freeze",
+    "pair_names",
+    "pair_path",
+    "read_pair",
+    "thaw",
+    "write_pair",
+]
 
 SCHEMA = "flowcheck.pair/1"
 FOLDER = Path(".flowcheck") / "pairs"
@@ -124,6 +135,16 @@ def pair_path(name: str, root: Path | None = None) -> Path:
     return (root or Path()) / FOLDER / f"{check_name(name)}.json"
 
 
+def pair_names(root: Path | None = None) -> list[str]:
+    """The names of the pairs that are kept below ``root``. Raises `ManifestError`: the folder cannot be read."""
+    folder = (root or Path()) / FOLDER
+    try:
+        found = list(folder.iterdir()) if folder.is_dir() else []
+    except OSError as problem:
+        raise ManifestError(f"cannot read the folder {folder.as_posix()}: {problem.strerror or problem}") from None
+    return sorted(each.stem for each in found if each.suffix == ".json" and not each.name.startswith("."))
+
+
 def freeze(pair: Pairing, name: str) -> Manifest:
     """The pair as a manifest, without secrets and without paths: a path in a configuration keeps its last part only."""
     header, trained = pair.header, pair.trained
@@ -212,7 +233,7 @@ def read_pair(name: str, root: Path | None = None) -> Pairing:
     """The frozen pair of that name, read offline. Raises `ManifestError`: none of that name, damaged, or of a newer format."""
     path = pair_path(name, root)
     if not os.path.lexists(path):
-        raise ManifestError(f"there is no pair {name} ({path.as_posix()} does not exist){_known(path.parent)}")
+        raise ManifestError(f"there is no pair {name} ({path.as_posix()} does not exist){_known(root)}")
     return thaw(read_manifest(path), path.as_posix())
 
 
@@ -251,11 +272,9 @@ def _tupled(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "header": pairs}
 
 
-def _known(folder: Path) -> str:
-    with contextlib.suppress(OSError):
-        names = sorted(
-            each.stem for each in folder.iterdir() if each.suffix == ".json" and not each.name.startswith(".")
-        )
+def _known(root: Path | None) -> str:
+    with contextlib.suppress(ManifestError):
+        names = pair_names(root)
         if names:
             return f"; there are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
     return ""

@@ -78,6 +78,8 @@ class Kind(Enum):
     IDS_REPEATED = ("ids-repeated", Subject.IDS, Weight.ERROR)
     IDS_UNSORTED = ("ids-unsorted", Subject.IDS, Weight.WARNING)
     IDS_UNREAD = ("ids-unread", Subject.IDS, Weight.WARNING)
+    IDS_ABSENT = ("ids-absent", Subject.IDS, Weight.WARNING)
+    IDS_NOT_TRAINED = ("ids-not-trained", Subject.IDS, Weight.WARNING)
     COUNTS_DISAGREE = ("counts-disagree", Subject.IDS, Weight.WARNING)
 
     TARGET_WIDTH = ("target-width", Subject.WIDTH, Weight.ERROR)

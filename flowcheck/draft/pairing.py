@@ -47,14 +47,16 @@ class Pairing:
 
     @property
     def recognition(self) -> Recognition:
-        """What the draft is, by its configuration and its header together."""
-        return seen_in(self.draft.recognition, self.header) if self.header else self.draft.recognition
+        """What the draft is, by its configuration and its header together. What decides stands first in the evidence."""
+        seen = seen_in(self.draft.recognition, self.header) if self.header else self.draft.recognition
+        if self.is_eagle1_head and seen.algorithm is Algorithm.EAGLE3:
+            why = "fc in the checkpoint takes an embedding and one state"
+            return replace(seen, algorithm=Algorithm.EAGLE, evidence=(why, *seen.evidence))
+        return seen
 
     @property
     def algorithm(self) -> Algorithm:
         """The drafting algorithm that the head is made for."""
-        if self.is_eagle1_head and self.draft.algorithm in (Algorithm.EAGLE3, Algorithm.EAGLE):
-            return Algorithm.EAGLE
         return self.recognition.algorithm
 
     @property

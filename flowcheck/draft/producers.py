@@ -212,10 +212,10 @@ def seen_in(recognition: Recognition, header: Header) -> Recognition:
             evidence.append(f"the checkpoint calls its layer {name}")
     if header.find("mask_hidden") is not None and algorithm is Algorithm.EAGLE3:
         algorithm = Algorithm.PEAGLE
-        evidence.append("the checkpoint has mask_hidden, which only a parallel head has")
+        evidence.insert(0, "the checkpoint has mask_hidden, which only a parallel head has")
     nested = {name for layer in header.layers.values() for name in layer}
     mtp = header.find("eh_proj.weight") or header.find("mtp.fc.weight")
     if (mtp is not None or "eh_proj.weight" in nested) and algorithm in (Algorithm.EAGLE, Algorithm.UNKNOWN):
         algorithm = Algorithm.MTP
-        evidence.append("the checkpoint has the projection of an MTP layer")
+        evidence.insert(0, "the checkpoint has the projection of an MTP layer")
     return Recognition(algorithm, producers, tuple(evidence))

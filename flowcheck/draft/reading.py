@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,7 @@ def read_pairing(
     declared: Sequence[int] | None = None,
     training: TrainingTree | Computed | None = None,
     access: Access = ONLINE,
+    override: Mapping[str, object] | None = None,
 ) -> Pairing:
     """Read a pair.
 
@@ -140,6 +141,7 @@ def read_pairing(
         declared: the boundaries that the draft was trained on, by somebody who knows.
         training: what the training tree makes of the draft, or a function that finds out.
         access: whether and how the hub may be asked.
+        override: keys that a launch lays over the target's configuration.
 
     Raises:
         DraftError: something cannot be read or describes no draft, no target, or no boundaries of it; in one line.
@@ -148,7 +150,7 @@ def read_pairing(
     aimed = open_model(target, role="TARGET", access=access)
     facts = draft_from(drafted.raw, draft)
     _check_is_target(aimed)
-    goal = target_from(aimed.raw, target)
+    goal = target_from({**aimed.raw, **(override or {})}, target)
     try:
         found = read_header(header) if header is not None else drafted.header(access)
     except DraftError as problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flowcheck.checks import findings as found
 from flowcheck.checks.capture_mode import ORDER, REQUIRED
@@ -14,7 +15,10 @@ from flowcheck.report import model
 from flowcheck.report.fingerprint import Fingerprints
 from flowcheck.report.source_text import Lines, ReadText, plain
 
-__all__ = ["SourceInfo", "Timing", "build_report"]
+if TYPE_CHECKING:
+    from flowcheck.draft import Pairing
+
+__all__ = ["SourceInfo", "Timing", "build_pair_report", "build_report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,16 @@ def build_report(
     version: str,
     timing: Timing,
     read_text: ReadText,
+    pairing: Pairing | None = None,
+    launch: str | None = None,
 ) -> model.Report:
-    """The report of one scan. ``findings`` are all that the checks found; ``selected`` says which of them are shown."""
+    """The report of one scan. ``findings`` are all that the checks found; ``selected`` says which of them are shown.
+
+    ``pairing`` is the pair that the scan is about, ``launch`` the script that its scenario is from.
+    """
     lines = Lines(read_text)
     ends = verdicts(facts, findings)
+    left = _left_of(pairing)
     shown = [finding for finding in findings if selected.keeps(finding)]
     reported = _findings(shown, rules, lines, source.root)
     return model.Report(
@@ -68,22 +78,83 @@ def build_report(
             warnings=[plain(warning) for warning in source.warnings],
         ),
         scenario=model.Scenario(
-            algorithm=algorithm, settings={key: value for key, value in sorted(facts.scenario) if key != "algorithm"}
+            algorithm=plain(algorithm),
+            settings={plain(key): plain(value) for key, value in sorted(facts.scenario) if key != "algorithm"},
+            launch=plain(launch) if launch else None,
         ),
+        pairing=_pairing(pairing),
         summary=model.Summary(
             proved=ends.proved,
             violated=ends.violated,
-            unproved=ends.unproved,
+            unproved=ends.unproved + len(left),
             findings=_counts(reported),
             hidden=len(findings) - len(shown),
         ),
         flows=_flows(facts, ends),
         assumptions=_assumptions(facts),
         findings=reported,
-        unproved=_unproved(findings),
+        unproved=[*left, *_unproved(findings)],
         call_graph=_call_graph(facts),
         stats=_stats(facts, timing),
     )
+
+
+def build_pair_report(
+    pairing: Pairing,
+    findings: Sequence[found.Finding],
+    *,
+    rules: RuleBook,
+    selected: Selection,
+    algorithm: str,
+    version: str,
+    timing: Timing,
+) -> model.Report:
+    """The report of a pair that no tree was asked about."""
+    from flowcheck.report.pairing import digest_of, left_without_tree, pairing_part
+
+    shown = [finding for finding in findings if selected.keeps(finding)]
+    reported = _findings(shown, rules, Lines(lambda _: None), "")
+    left = left_without_tree(pairing, algorithm)
+    ends = [finding.verdict for finding in findings]
+    draft, target = plain(pairing.draft.label), plain(pairing.target.label)
+    return model.Report(
+        tool=model.Tool(name="flowcheck", version=version),
+        source=model.Source(
+            kind="pair", root="", version=None, digest=digest_of(pairing), label=f"{draft} with {target}", package=""
+        ),
+        scenario=model.Scenario(algorithm=plain(algorithm)),
+        pairing=pairing_part(pairing),
+        summary=model.Summary(
+            proved=0,
+            violated=ends.count(found.Verdict.VIOLATED),
+            unproved=ends.count(found.Verdict.UNPROVED) + len(left),
+            findings=_counts(reported),
+            hidden=len(findings) - len(shown),
+        ),
+        flows=[],
+        assumptions=[],
+        findings=reported,
+        unproved=[*left, *_unproved(findings)],
+        stats=model.Stats(
+            wall_seconds=round(timing.wall_seconds, 3), cpu_seconds=round(timing.cpu_seconds, 3), cache="off"
+        ),
+    )
+
+
+def _pairing(pairing: Pairing | None) -> model.Pairing | None:
+    if pairing is None:
+        return None
+    from flowcheck.report.pairing import pairing_part  # here: a scan without a pair needs nothing of it
+
+    return pairing_part(pairing)
+
+
+def _left_of(pairing: Pairing | None) -> list[model.Unproved]:
+    if pairing is None:
+        return []
+    from flowcheck.report.pairing import left_with_tree
+
+    return left_with_tree(pairing)
 
 
 # ------------------------------------------------------------------------------------------------------------- flows
@@ -222,6 +293,7 @@ def _finding(
     span = place.span if place else None
     symbol = place.symbol if place else ""
     text = lines.line(place.path, place.span.line) if place else ""
+    mismatch = finding.mismatch
     return model.Finding(
         rule=finding.rule,
         name=rules[finding.rule].name,
@@ -234,17 +306,29 @@ def _finding(
         symbol=plain(symbol),
         condition=_condition(finding.subjects),
         evidence=_evidence(finding.evidence),
-        fix=finding.fix,
+        fix=plain(finding.fix),
         fingerprint=fingerprints.of(
             rule=finding.rule,
             file=place.path.removeprefix(f"{root}/") if place and root else place.path if place else "",
             symbol=symbol,
             phase=finding.phase.value if finding.phase else "",
-            text=text.strip() or finding.mode or finding.message,
+            text=text.strip() or finding.mode or _identity(finding),
         ),
         affects=list(dict.fromkeys(filter(None, map(_label, finding.subjects)))),
         snippet=_snippet(place, lines),
+        kind=mismatch.kind.title if mismatch else "",
+        keys=[plain(key) for key in mismatch.where] if mismatch else [],
+        expected=plain(mismatch.expected) if mismatch else "",
+        found=plain(mismatch.found) if mismatch else "",
     )
+
+
+def _identity(finding: found.Finding) -> str:
+    """What tells a finding without a place from others: a pair may be called otherwise tomorrow, its keys are not."""
+    mismatch = finding.mismatch
+    if mismatch is None:
+        return finding.message
+    return " ".join((mismatch.kind.title, *mismatch.where, mismatch.expected, mismatch.found))
 
 
 def _snippet(place: known.Place | None, lines: Lines) -> model.Snippet | None:
@@ -279,6 +363,11 @@ def _unproved(findings: Sequence[found.Finding]) -> list[model.Unproved]:
     for finding in findings:
         if finding.verdict is not found.Verdict.UNPROVED:
             continue
+        if finding.mismatch is not None:
+            from flowcheck.report.pairing import asked  # here: a scan without a pair needs nothing of it
+
+            answers.append(asked("what was the draft trained on", finding.message, finding.rule))
+            continue
         for subject in finding.subjects or (None,):
             place = subject.place if isinstance(subject, known.Open) else finding.place
             answers.append(
@@ -290,6 +379,7 @@ def _unproved(findings: Sequence[found.Finding]) -> list[model.Unproved]:
                     phase=subject.phase.value if subject and subject.phase else None,
                     path=subject.path.value if subject and subject.path else None,
                     worker=subject.worker if subject else "",
+                    rule=finding.rule,
                 )
             )
     return list({answer.model_dump_json(): answer for answer in answers}.values())

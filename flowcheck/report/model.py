@@ -20,7 +20,13 @@ __all__ = [
     "Finding",
     "FindingCounts",
     "Flow",
+    "Header",
+    "Ids",
     "Location",
+    "PairModel",
+    "Pairing",
+    "Projection",
+    "Reading",
     "Report",
     "Scenario",
     "Snippet",
@@ -28,7 +34,9 @@ __all__ = [
     "Stats",
     "Summary",
     "Tool",
+    "Trained",
     "Unproved",
+    "Vocabulary",
     "json_schema",
 ]
 
@@ -70,7 +78,10 @@ class Tool(_Part):
 
 
 class Source(_Part):
-    """The tree that was read. ``root`` is the package folder inside SOURCE ("" where SOURCE is that folder)."""
+    """The tree that was read. ``root`` is the package folder inside SOURCE ("" where SOURCE is that folder).
+
+    Where a pair was checked without a tree, ``kind`` is "pair" and ``digest`` that of the pair.
+    """
 
     kind: str
     root: str
@@ -82,10 +93,105 @@ class Source(_Part):
 
 
 class Scenario(_Part):
-    """What the deployment fixes. Whatever is not named here is free."""
+    """What the deployment fixes. Whatever is not named here is free. ``launch`` is the script that says it, and where."""
 
     algorithm: str
     settings: dict[str, str] = Field(default_factory=dict)
+    launch: str | None = None
+
+
+class PairModel(_Part):
+    """The draft or the target: ``repository`` and ``revision`` on the hub, ``""`` for local files."""
+
+    label: str
+    repository: str
+    revision: str
+    architectures: list[str]
+    layers: int | None
+    hidden_size: int | None
+    vocab_size: int | None
+    positions: int | None
+
+
+class Ids(_Part):
+    """Layer ids as one key of the draft's configuration writes them, and what that key says about their meaning."""
+
+    key: str
+    ids: list[int]
+    convention: Literal["output", "boundary", "postnorm"]
+    firmness: Literal["firm", "stated", "presumed"]
+    writers: str
+
+
+class Reading(_Part):
+    """One way to understand what the draft was trained on; ``post_norm``: the last state after the final norm, too."""
+
+    boundaries: list[int]
+    post_norm: bool
+    basis: Literal["declared", "computed", "key", "range", "default", "shape"]
+    convention: Literal["output", "boundary", "postnorm"] | None
+    key: str
+    reason: str
+
+
+class Trained(_Part):
+    """What the draft was trained on. ``boundaries`` is null while ``question`` is open; then ``readings`` are several."""
+
+    boundaries: list[int] | None
+    question: str | None
+    doubt: str | None
+    readings: list[Reading]
+    set_aside: list[Reading]
+    remarks: list[str]
+
+
+class Projection(_Part):
+    """The input of the draft's ``fc``: how wide the configuration makes it, and how wide it is in the checkpoint.
+
+    ``states`` times ``state_width`` is ``wanted``. Heads of EAGLE-1 and MTP take one state beside an embedding
+    (``with_embedding``). ``wanted`` is null where there is no ``fc``, or where nothing says how wide it is.
+    """
+
+    states: int
+    with_embedding: bool
+    state_width: int | None
+    wanted: int | None
+    found: int | None
+    output: int | None
+
+
+class Vocabulary(_Part):
+    """How many tokens the draft predicts of those that the target knows."""
+
+    draft: int | None
+    target: int | None
+
+
+class Header(_Part):
+    """What was read of the draft's checkpoint: names and shapes, no weights."""
+
+    tensors: int
+    files: int
+    layers: int
+    layer_naming: str
+    fc: bool
+
+
+class Pairing(_Part):
+    """The draft and the target that the report is about. ``name`` is that of a frozen pair, or ``""``."""
+
+    name: str
+    algorithm: str
+    producers: list[str]
+    evidence: list[str]
+    draft: PairModel
+    target: PairModel
+    ids: list[Ids]
+    trained: Trained
+    fc: Projection
+    vocabulary: Vocabulary
+    header: Header | None
+    no_header: str
 
 
 class FindingCounts(_Part):
@@ -154,7 +260,11 @@ class Snippet(_Part):
 
 
 class Finding(_Part):
-    """One root cause, with what it affects ("extend/eager/EAGLEWorker")."""
+    """One root cause, with what it affects ("extend/eager/EAGLEWorker").
+
+    A finding about a pair has no place in the tree; ``kind`` is a stable name for what does not fit, ``keys`` are the keys
+    and tensors that contradict each other, ``expected`` and ``found`` the two sides, where there are two.
+    """
 
     rule: str
     name: str
@@ -171,10 +281,14 @@ class Finding(_Part):
     fingerprint: str
     affects: list[str]
     snippet: Snippet | None
+    kind: str = ""
+    keys: list[str] = Field(default_factory=list)
+    expected: str = ""
+    found: str = ""
 
 
 class Unproved(_Part):
-    """A question that nobody could answer."""
+    """A question that nobody could answer. ``about`` is "pair" where the pair poses it; ``rule`` is that of its finding."""
 
     question: str
     reason: str
@@ -183,6 +297,8 @@ class Unproved(_Part):
     phase: PhaseName | None
     path: PathName | None
     worker: str
+    about: Literal["tree", "pair"] = "tree"
+    rule: str = ""
 
 
 class CallNode(_Part):
@@ -240,7 +356,7 @@ class Report(_Part):
     tool: Tool
     source: Source
     scenario: Scenario
-    pairing: dict[str, Any] | None = None
+    pairing: Pairing | None = None
     summary: Summary
     flows: list[Flow]
     capture: list[dict[str, Any]] = Field(default_factory=list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,8 @@ def shell(line: str, scene: str = "clean", cwd: Path = ROOT) -> subprocess.Compl
 
 PRINTING = ["FAKE scan ./tree", "FAKE scan ./tree --format json", "FAKE scan ./tree --color always", "REAL rules"]
 PRINTING += ["REAL explain HS101", "REAL schema", "REAL --help", "REAL scan --help", "REAL --version", "REAL"]
+HEALTHY_PAIR = "fixtures/pair-healthy/draft fixtures/pair-healthy/target"
+PRINTING += [f"REAL check-pair {HEALTHY_PAIR}", "REAL pair", "REAL pair --help"]
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
@@ -145,11 +148,14 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["scan", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["scan", "--help"], ["check-pair", "--help"], ["pair", "freeze", "--help"]]
+)
 def test_help_and_version_load_no_heavy_library(arguments: list[str]) -> None:
     code = (
         "import sys, atexit\n"
-        "heavy = {'libcst', 'networkx', 'flowcheck.flow', 'flowcheck.syntax', 'flowcheck.checks', 'flowcheck.source'}\n"
+        "rooms = {f'flowcheck.{room}' for room in ('source', 'syntax', 'flow', 'draft', 'checks', 'report')}\n"
+        "heavy = {'libcst', 'networkx', *rooms}\n"
         "atexit.register(lambda: print('LOADED', sorted(heavy & set(sys.modules))))\n"
         "from flowcheck.cli import main\n"
         "main()"
@@ -157,6 +163,39 @@ def test_help_and_version_load_no_heavy_library(arguments: list[str]) -> None:
     done = run([sys.executable, "-c", code], *arguments)
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_a_pair_on_a_real_tree_with_its_launch(tmp_path: Path) -> None:
+    draft, target = HEALTHY_PAIR.split()
+    script = tmp_path / "serve.sh"
+    script.write_text(
+        f"python -m sglang.launch_server --model-path {target} --speculative-draft-model-path {draft} "
+        "--speculative-algorithm EAGLE3 --tp 8\n"
+    )
+    done = run(REAL, "scan", "fixtures/mode-healthy", "--no-cache", "--launch", str(script))
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "4 questions: 3 proved, 0 violated, 1 unproved; 4 assumptions"
+    assert done.stderr == (
+        f"flowcheck: warning: {script}:1 sets tp_size: the tree holds no such name, so that it changes nothing\n"
+    )
+
+
+@pytest.mark.parametrize(("name", "code"), [("pair-healthy", 0), ("pair-fc-width", 1)])
+def test_a_pair_on_a_terminal_fits_its_80_columns(name: str, code: int) -> None:
+    ours, theirs = pty.openpty()
+    env = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm", "COLUMNS": "80"}
+    line = [*REAL, "check-pair", f"fixtures/{name}/draft", f"fixtures/{name}/target"]
+    with subprocess.Popen(line, cwd=ROOT, env=env, stdout=theirs, stderr=subprocess.PIPE, text=True) as process:
+        os.close(theirs)
+        said = b""
+        while chunk := _read(ours):
+            said += chunk
+    os.close(ours)
+    assert process.returncode == code
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode())
+    assert max(map(len, plain.splitlines())) <= 80
+    assert b"\x1b[2mdraft" in said
+    assert (b"\x1b[1;31merror[HS404]" in said) is bool(code)
 
 
 def test_version() -> None:
@@ -175,6 +214,11 @@ def test_version() -> None:
             ["scan", "fixtures/mode-healthy", "--no-cache", "--algorithm", "NONSENSE"],
             "this tree knows no algorithm NONSENSE (it knows NONE, EAGLE, EAGLE3",
         ),
+        (["check-pair"], "a pair needs DRAFT and TARGET, or --pair NAME"),
+        (["check-pair", "/no/such/draft", "/no/such/target"], "no such file or folder: /no/such/draft"),
+        (["pair", "frobnicate"], "no such command 'frobnicate'"),
+        (["pair", "freeze", "fixtures/pair-healthy/draft"], "missing argument 'TARGET'"),
+        (["pair", "show", "nobody"], "there is no pair nobody"),
         (["explain", "HS999"], "no rule is called 'HS999'"),
         (["rules", "--rules", "/no/such/folder"], "no such folder of rules"),
     ],
@@ -197,11 +241,8 @@ def test_no_command_is_the_help() -> None:
 def test_rules_and_explain() -> None:
     listed = run(REAL, "rules").stdout
     assert [line.split()[0] for line in listed.splitlines() if line.startswith("HS")] == [
-        "HS101",
-        "HS102",
-        "HS103",
-        "HS104",
-        "HS109",
+        *("HS101", "HS102", "HS103", "HS104", "HS109", "HS202", "HS303"),
+        *(f"HS40{number}" for number in range(1, 10)),
     ]
     for wanted in ("HS101", "hs101", "target-extend-not-full"):
         explained = run(REAL, "explain", wanted).stdout

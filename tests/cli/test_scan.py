@@ -145,7 +145,7 @@ def test_a_disk_that_fills_up_is_said(scan: Flowcheck) -> None:
         (["--jobs", "many"], "--jobs"),
         (["--rules", "/nowhere/at/all"], "no such folder of rules"),
         (["--quiet", "--verbose"], "exclude each other"),
-        (["--draft", "x"], "no such option"),
+        (["--drafts", "x"], "no such option"),
         (["another"], "nexpected extra argument"),
     ],
 )

@@ -311,3 +311,22 @@ def test_words_are_those_that_bash_makes(values: list[str]) -> None:
     assert told == values
     flags = " ".join(f"--x{index}-path={quote(each)}" for index, each in enumerate(values))
     assert one(f"{PYTHON} {flags}").arguments == {f"x{index}_path": each for index, each in enumerate(values)}
+
+
+def test_the_deployment_is_what_may_decide_how_a_batch_runs() -> None:
+    launch = one(
+        f"{PYTHON} --model-path m --tp 8 --speculative-algorithm EAGLE3 --disable-cuda-graph --host 0.0.0.0 --port 1 "
+        "--trust-remote-code --log-level info --tokenizer-path t --cuda-graph-bs 1 2 4 --attention-backend fa3 "
+        "--api-key k --mem-fraction-static 0.8 --json-model-override-args '{}' --speculative-eagle-topk 4"
+    )
+    assert launch.deployment == {
+        "attention_backend": "fa3",
+        "disable_cuda_graph": True,
+        "speculative_eagle_topk": 4,
+        "tp_size": 8,
+    }
+
+
+def test_what_is_left_open_leaves_out_addresses_and_models() -> None:
+    launch = one(f"{PYTHON} --model-path $M --port $PORT --tp $TP $MORE")
+    assert [(each.argument, each.text) for each in launch.left_open] == [("tp_size", "$TP"), ("", "$MORE")]

@@ -105,7 +105,7 @@ def test_a_head_without_fc_is_fine_if_it_takes_no_states_from_inside() -> None:
 
 def test_declared_boundaries_have_to_fill_fc() -> None:
     assert kinds(with_header(declared=(2, 18, 33))) == set()
-    assert kinds(with_header(declared=(2, 9, 18, 33))) == {Kind.FC_BOUNDARIES}
+    assert kinds(with_header(declared=(2, 9, 18, 33))) == {Kind.FC_BOUNDARIES, Kind.IDS_ABSENT}
 
 
 def test_a_wider_target_needs_an_embedding_of_its_own() -> None:
@@ -245,3 +245,27 @@ def test_two_keys_with_ids_are_told_by_their_names() -> None:
     made = pair(deepseek(2, 30, 58, **{NESTED: [2, 30, 58]}), target("deepseek-v3"))
     (found,) = [each for each in mismatches_of(made) if each.kind is Kind.CONVENTION_OPEN]
     assert set(found.where) == {NESTED, f"eagle_config.{NESTED}"}
+
+
+@pytest.mark.parametrize(("ids", "fits"), [((2, 30, 58), True), ((3, 31, 59), True), ((-1, 2, 30), False)])
+def test_declared_boundaries_have_to_be_the_ids_in_some_convention(ids: tuple[int, ...], fits: bool) -> None:
+    made = pair(deepseek(*ids), target("deepseek-v3"), declared=(3, 31, 59))
+    assert (Kind.IDS_NOT_TRAINED in kinds(made)) is not fits
+    if not fits:
+        (said,) = [each for each in mismatches_of(made) if each.kind is Kind.IDS_NOT_TRAINED]
+        assert "[0, 3, 31] as outputs of layers and [-1, 2, 30] as inputs" in said.message
+        assert (said.expected, said.found) == ("[3, 31, 59]", "[0, 3, 31]")
+        assert Kind.KEY_OVERRULED not in kinds(made)
+
+
+def test_a_training_on_other_layers_than_the_default_needs_ids() -> None:
+    assert kinds(pair(draft(), target(), declared=(2, 18, 33))) == set()
+    found = only(pair(draft(), target(), declared=(3, 18, 33)))
+    assert found.kind is Kind.IDS_ABSENT
+    assert "an engine takes its own default then, most often [2, 18, 33]" in found.message
+
+
+def test_lists_of_ids_of_which_one_is_what_was_declared() -> None:
+    both = {**nested(1, 17, 32), "aux_hidden_states_layer_ids": [5, 6, 7]}
+    assert Kind.IDS_NOT_TRAINED not in kinds(pair(draft(**both), target(), declared=(2, 18, 33)))
+    assert Kind.IDS_NOT_TRAINED in kinds(pair(draft(**both), target(), declared=(9, 18, 33)))

@@ -20,8 +20,8 @@ NOTE_ROOM = 24
 def finding_lines(finding: Finding, width: int, *, verbose: bool) -> list[Text]:
     """One finding: what is wrong, the code, how it came to that, what it affects, how to mend it."""
     style = VERDICT_STYLE["unproved"] if finding.verdict == "unproved" else SEVERITY_STYLE[finding.severity]
-    head = Text.assemble((f"{finding.severity}[{finding.rule}]", style), " ")
-    lines = wrapped(Text(finding.message, style="bold"), width, first=head, indent=2)
+    head = Text.assemble((f"{finding.severity}[{finding.rule}]", style), " ", (finding.message, "bold"))
+    lines = wrapped(head, width, first=Text(), indent=2)
     if finding.file is not None:
         where = Text(f"{finding.file}:{finding.line}:{finding.column}")
         if finding.symbol:
@@ -30,7 +30,12 @@ def finding_lines(finding: Finding, width: int, *, verbose: bool) -> list[Text]:
     if finding.snippet is not None:
         lines += _frame(finding.snippet, width, style)
     lines += chain_lines(finding.evidence, width, indent=2, limit=None if verbose else SHOWN_STEPS)
-    rows = [("affects", _affected(finding.affects)), ("when", finding.condition), ("fix", finding.fix)]
+    rows = [
+        ("at", ", ".join(finding.keys)),
+        ("affects", _affected(finding.affects)),
+        ("when", finding.condition),
+        ("fix", finding.fix),
+    ]
     if verbose:
         rows.append(("fingerprint", finding.fingerprint))
     return lines + labelled(rows, width)

@@ -7,6 +7,7 @@ from rich.text import Text
 from flowcheck.report.model import Assumption, Flow, Report, Stats
 from flowcheck.report.terminal.findings import chain_lines, finding_lines
 from flowcheck.report.terminal.flows import flow_lines
+from flowcheck.report.terminal.pair import LABEL_STYLES, pair_blocks, pair_rows
 from flowcheck.report.terminal.text import VERDICT_STYLE, counted, labelled, spoken_path, wrapped
 
 __all__ = ["page"]
@@ -14,6 +15,8 @@ __all__ = ["page"]
 
 def page(report: Report, width: int, *, quiet: bool = False, verbose: bool = False) -> list[Text]:
     """The lines of the page. ``quiet`` leaves the findings and the last line."""
+    if report.pairing is not None and report.source.kind == "pair":
+        return _joined(pair_blocks(report, report.pairing, width, quiet=quiet, verbose=verbose))
     blocks: list[list[Text]] = []
     if not quiet:
         blocks += [_header(report, width), flow_lines(report, width, verbose=verbose)]
@@ -23,6 +26,10 @@ def page(report: Report, width: int, *, quiet: bool = False, verbose: bool = Fal
     if not quiet:
         blocks.append(_assumptions(report.assumptions, width, verbose=verbose))
     blocks.append(_summary(report, width))
+    return _joined(blocks)
+
+
+def _joined(blocks: list[list[Text]]) -> list[Text]:
     lines: list[Text] = []
     for block in blocks:
         if lines and block:
@@ -39,8 +46,13 @@ def _header(report: Report, width: int) -> list[Text]:
     lines = [Text.assemble(title, " " * gap, cost)] if gap >= 2 else [*wrapped(title, width), *wrapped(cost, width)]
     version = f"  version {source.version}" if source.version and source.version not in source.label else ""
     settings = "".join(f"  {key}={value}" for key, value in scenario.settings.items())
-    rows = [("package", f"{source.root or '.'}{version}"), ("run", f"{scenario.algorithm}{settings}")]
-    return lines + labelled(rows, width, indent=0)
+    launch = f"  ({scenario.launch})" if scenario.launch else ""
+    rows = [
+        *(pair_rows(report, report.pairing) if report.pairing is not None else ()),
+        ("package", f"{source.root or '.'}{version}"),
+        ("run", f"{scenario.algorithm}{settings}{launch}"),
+    ]
+    return lines + labelled(rows, width, indent=0, styles=LABEL_STYLES)
 
 
 def _cost(stats: Stats) -> str:

@@ -5,8 +5,9 @@ Colour is for verdicts and severities alone; everything else is plain, bold or d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
+from types import MappingProxyType
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -44,13 +45,15 @@ def wrapped(text: str | Text, width: int, *, first: Text | None = None, indent: 
     return result
 
 
-def labelled(rows: Iterable[tuple[str, str]], width: int, *, indent: int = 2) -> list[Text]:
-    """Rows of a dim label and a text, the texts aligned and wrapped."""
+def labelled(
+    rows: Iterable[tuple[str, str]], width: int, *, indent: int = 2, styles: Mapping[str, str] = MappingProxyType({})
+) -> list[Text]:
+    """Rows of a label (dim, or in a style of its own) and a text, the texts aligned and wrapped."""
     shown = [(label, text) for label, text in rows if text]
     column = indent + max((len(label) for label, _ in shown), default=0) + 2
     lines: list[Text] = []
     for label, text in shown:
-        first = Text(padded(" " * indent + label, column), style="dim")
+        first = Text(padded(" " * indent + label, column), style=styles.get(label, "dim"))
         lines += wrapped(text, width, first=first, indent=column)
     return lines
 
