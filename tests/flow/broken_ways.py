@@ -715,6 +715,20 @@ HARD: tuple[Case, ...] = (
         ),
     ),
     case(
+        "a-runner-that-refuses-what-one-setting-does-not-record",
+        argument("drop_states"),
+        (
+            GRAPH_RUNNER,
+            NULL_START,
+            (
+                f"{NULL_START[:-1]}  # HS104\n        if not model_runner.server_args.drop_states:\n"
+                f"            self.capture_hidden_mode = {MODE}.FULL\n"
+            ),
+        ),
+        (GRAPH_RUNNER, "max(self.capture_hidden_mode, spec_info.capture_hidden_mode)", "self.capture_hidden_mode"),
+        (GRAPH_RUNNER, CAN_RUN, f"{CAN_RUN[:-1]} and forward_batch.capture_hidden_mode <= self.capture_hidden_mode\n"),
+    ),
+    case(
         "a-runner-that-records-less-than-it-admits",
         argument("drop_states"),
         (
@@ -1011,6 +1025,7 @@ HARD: tuple[Case, ...] = (
         ),
         after("spare = batch.get_model_worker_batch()"),
         rules="HS101",
+        also="HS109",
     ),
     case(
         "by-a-descriptor-that-names-nothing",

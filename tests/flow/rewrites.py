@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from tests.flow.edits import (
     ASKED,
-    CAN_RUN,
     EXTEND_FORWARD,
     HANDED_OVER,
-    MODE,
-    NULL_START,
     SECOND_WORKER,
     Case,
     argument,
@@ -281,20 +278,6 @@ HEALTHY_REWRITES: tuple[Case, ...] = (
         ),
     ),
     case("what-is-recorded-is-handed-to-a-recorder", *HANDED_OVER),
-    case(
-        "a-runner-that-admits-what-it-has-recorded",
-        argument("drop_states"),
-        (
-            GRAPH_RUNNER,
-            NULL_START,
-            (
-                f"{NULL_START}        if not model_runner.server_args.drop_states:\n"
-                f"            self.capture_hidden_mode = {MODE}.FULL\n"
-            ),
-        ),
-        (GRAPH_RUNNER, "max(self.capture_hidden_mode, spec_info.capture_hidden_mode)", "self.capture_hidden_mode"),
-        (GRAPH_RUNNER, CAN_RUN, f"{CAN_RUN[:-1]} and forward_batch.capture_hidden_mode <= self.capture_hidden_mode\n"),
-    ),
     case(
         "an-early-return",
         (
