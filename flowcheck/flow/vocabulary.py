@@ -63,6 +63,20 @@ class TargetWords(_Table):
     states_attribute: str
 
 
+class ModelWords(_Table):
+    """How the tree registers its model classes, and how it reads their configurations."""
+
+    entry: str
+    config_argument: str
+    arguments: dict[str, Any]
+    uncalled: tuple[str, ...]
+    stored: dict[str, Any]
+    type_key: str
+    object_keys: tuple[str, ...]
+    text_parts: tuple[str, ...]
+    given_by_transformers: tuple[str, ...]
+
+
 class MetadataWords(_Table):
     factory: str
 
@@ -101,6 +115,7 @@ class Vocabulary(_Table):
     phase: PhaseWords
     entry: EntryWords
     target: TargetWords
+    models: ModelWords
     metadata: MetadataWords
     graph: GraphWords
     scenario: ScenarioWords

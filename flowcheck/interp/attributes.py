@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import calls, classes, managers, names, observed, operators, skeletons, views
+from flowcheck.interp import (
+    calls,
+    classes,
+    documents,
+    managers,
+    names,
+    observed,
+    operators,
+    skeletons,
+    torch_modules,
+    views,
+)
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.stores import CONTAINER_NAMES, delete, descriptor, forget, set_, set_past_hook, store
@@ -363,6 +374,8 @@ def _of_object(
         v = obj.attrs.get(name)
         if v is not None:
             return names.drop_unbound(v) or Unknown(f"attribute {name}")
+        if documents.is_document(obj):
+            return documents.attribute(it, b.oid, obj, name, fr, st, node, default)
         if default is not None:
             return join(default, Unknown(f"attribute {name}"))
         it.may_raise(st, node, fr)
@@ -509,8 +522,14 @@ def _beyond_instance(
     getter = classes.class_attr(it, obj.cls, "__getattr__", st)
     if isinstance(getter, FuncV):
         return calls.call(it, BoundV(getter, b), [Known(name)], {}, st, node, fr)
+    if documents.is_document(obj):
+        return documents.attribute(it, b.oid, obj, name, fr, st, node, default)
     if obj.kind == "skeleton":
         missing = Unknown(f"{obj.cls.name}.{name}, which nothing writes", ("skeleton", b.oid, name))
+        if it.config.closed_modules and torch_modules.has_no_other_names(obj.cls, name):
+            if default is None:
+                it.throw("AttributeError", st, node, fr)
+            return default
         if default is not None:
             return default if not obj.cls.opaque_base else join(default, missing)
         it.may_raise(st, node, fr)

@@ -62,7 +62,8 @@ class Config:
     the tree returns (function, arguments, value, state, frame). ``apart``: the states in which a call is run one by one
     and not at once (function, arguments, state); none where that makes no difference. ``follow_raises``: whether an
     exception that nothing on the stack can catch is followed outwards through ``finally`` and context managers; without,
-    it is only noted.
+    it is only noted. ``closed_modules``: whether a module of torch has no attribute but those that code of the tree stores
+    or that torch gives every module. ``uncalled``: functions that never run, so that no module variable holds what they store.
     """
 
     tracked: frozenset[str] = frozenset()
@@ -82,6 +83,8 @@ class Config:
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
     apart: Callable[[FuncV, list[Value], State], list[State]] | None = None
     follow_raises: bool = True
+    closed_modules: bool = False
+    uncalled: frozenset[str] = frozenset()
     max_steps: int = 4_000_000
     max_depth: int = 60
     call_budget: int = 2_000
