@@ -40,11 +40,11 @@ def configuration(
     st = it.base_state
     attrs: dict[str, Value] = {}
     for key, value in raw.items():
-        if key in words.models.object_keys and isinstance(value, Mapping) and depth < DEEPEST:
+        if key in words.configurations.object_keys and isinstance(value, Mapping) and depth < DEEPEST:
             attrs[key] = configuration(it, words, value, f"{label}.{key}", raises=raises, depth=depth + 1)
         else:
             attrs[key] = documents.dict_of(it, st, value)
-    given = frozenset(words.models.given_by_transformers)
+    given = frozenset(words.configurations.given)
     obj = documents.document(label, attrs, given, raises)
     cls = _class_for(it, words, raw, told)
     if cls is None:
@@ -61,7 +61,7 @@ def configuration(
 
 def _lift(it: Interpreter, words: Vocabulary, attrs: dict[str, Value], given: frozenset[str]) -> None:
     """Copies to the top what the text model's part alone writes, as the tree does when it has read a configuration."""
-    for path in words.models.text_parts:
+    for path in words.configurations.text_parts:
         part: dict[str, Value] | None = attrs
         for key in path.split("."):
             held = part.get(key) if part is not None else None
@@ -77,7 +77,7 @@ def _lift(it: Interpreter, words: Vocabulary, attrs: dict[str, Value], given: fr
 def _class_for(it: Interpreter, words: Vocabulary, raw: Mapping[str, Any], told: ClassV | None) -> ClassV | None:
     """The tree's own class for a configuration: one whose body writes the same type. Several may: then it is the one that
     its reader names, or else the one that takes most of what the file writes."""
-    key = words.models.type_key
+    key = words.configurations.type_key
     written = raw.get(key)
     if not isinstance(written, str) or not written:
         return None

@@ -71,10 +71,15 @@ class ModelWords(_Table):
     arguments: dict[str, Any]
     uncalled: tuple[str, ...]
     stored: dict[str, Any]
+
+
+class ConfigurationWords(_Table):
+    """How configurations of models look in memory."""
+
     type_key: str
     object_keys: tuple[str, ...]
     text_parts: tuple[str, ...]
-    given_by_transformers: tuple[str, ...]
+    given: tuple[str, ...]
 
 
 class MetadataWords(_Table):
@@ -116,6 +121,7 @@ class Vocabulary(_Table):
     entry: EntryWords
     target: TargetWords
     models: ModelWords
+    configurations: ConfigurationWords
     metadata: MetadataWords
     graph: GraphWords
     scenario: ScenarioWords
