@@ -73,6 +73,13 @@ class ModelWords(_Table):
     stored: dict[str, Any]
 
 
+class CaptureWords(_Table):
+    """How a target is told which layers to capture."""
+
+    setters: dict[str, str]
+    inner_models: tuple[str, ...]
+
+
 class ConfigurationWords(_Table):
     """How configurations of models look in memory."""
 
@@ -121,6 +128,7 @@ class Vocabulary(_Table):
     entry: EntryWords
     target: TargetWords
     models: ModelWords
+    capture: CaptureWords
     configurations: ConfigurationWords
     metadata: MetadataWords
     graph: GraphWords

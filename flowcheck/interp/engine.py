@@ -58,7 +58,8 @@ class Config:
     ``max_unroll``: rounds of a loop over known items that are followed one by one, ``max_recorded`` those in a constructor
     that is run for its effects.
     ``observer``: sees every call that is not entered; a returned value is the call's result. ``on_store``: sees every
-    store to a tracked attribute (object, name, old value, new value, state). ``on_return``: sees what every function of
+    store to a tracked attribute (object, name, old value, new value, state). ``on_write``: sees every store to an attribute
+    that a statement makes (object, None if it is not known, name, site). ``on_return``: sees what every function of
     the tree returns (function, arguments, value, state, frame). ``apart``: the states in which a call is run one by one
     and not at once (function, arguments, state); none where that makes no difference. ``follow_raises``: whether an
     exception that nothing on the stack can catch is followed outwards through ``finally`` and context managers; without,
@@ -80,6 +81,7 @@ class Config:
     sliced: Callable[[FuncV, bool], tuple[ir.Stmt, ...] | None] | None = None
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
+    on_write: Callable[[Interpreter, Ref | None, str, Site], None] | None = None
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
     apart: Callable[[FuncV, list[Value], State], list[State]] | None = None
     follow_raises: bool = True
