@@ -163,7 +163,7 @@ def part_of(library: Library, stem: str, name: str, layers: int, depth: int = 0)
         space = dict(vars(typing))
         space["get_pp_group"] = lambda: group
         space["get_parallel"] = lambda: types.SimpleNamespace(pp_group=group)
-        exec(compile("from __future__ import annotations\n" + source, where, "exec"), space)  # noqa: S102
+        exec(compile("from __future__ import annotations\n" + source, where, "exec"), space)
         members[setter] = space[setter]
     stub = type(name, (), members)()
     plain = types.SimpleNamespace(num_hidden_layers=layers, num_layers=layers)
