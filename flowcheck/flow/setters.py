@@ -49,12 +49,16 @@ class Journal:
     lost: list[tuple[str, Site]] = field(default_factory=list)
     """Stores on objects that are not known."""
 
+    within: frozenset[str] | None = None
+    """The functions whose stores on such objects count; None for all."""
+
     def note(self, it: Interpreter, ref: Ref | None, name: str, site: Site) -> None:
         """Takes note of a store; what is evaluated on demand is no part of the run."""
         if it.in_base:
             return
         if ref is None:
-            self.lost.append((name, site))
+            if self.within is None or site.symbol.rpartition(".")[2] in self.within:
+                self.lost.append((name, site))
         else:
             self.entries.append((ref.oid, name, site))
 
@@ -65,9 +69,9 @@ class Journal:
 
 
 @contextmanager
-def recorded(it: Interpreter) -> Iterator[Journal]:
-    """A journal of what is stored meanwhile."""
-    journal = Journal()
+def recorded(it: Interpreter, within: frozenset[str] | None = None) -> Iterator[Journal]:
+    """A journal of what is stored meanwhile; of stores on unknown objects, those of the functions ``within``."""
+    journal = Journal(within=within)
     before, it.config.on_write = it.config.on_write, journal.note
     try:
         yield journal

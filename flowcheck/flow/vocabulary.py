@@ -78,6 +78,12 @@ class CaptureWords(_Table):
 
     setters: dict[str, str]
     inner_models: tuple[str, ...]
+    config_attributes: tuple[str, ...]
+    text_config_attributes: tuple[str, ...]
+    draft_argument: str
+    startup_methods: tuple[str, ...]
+    recording: str
+    arguments: dict[str, Any]
 
 
 class ConfigurationWords(_Table):

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
-from flowcheck.interp.values import NONE, Known, Unknown, Value, join
+from flowcheck.interp.values import NONE, Known, Ref, Unknown, Value, join
 
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
     from flowcheck.interp.frames import Frame
     from flowcheck.syntax import ir
 
-__all__ = ["Absent", "attribute", "dict_of", "document", "is_document"]
+__all__ = ["Absent", "attribute", "dict_of", "document", "is_document", "paths_of"]
 
 DEEPEST = 40
 
@@ -87,3 +87,20 @@ def dict_of(it: Interpreter, st: State, value: object, depth: int = 0) -> Value:
     if isinstance(value, (list, tuple)):
         return it.new_list(st, [dict_of(it, st, v, depth + 1) for v in value])
     return NONE if value is None else Known(value)
+
+
+def paths_of(attrs: dict[str, Value], st: State, prefix: str = "", depth: int = 0) -> dict[int, str]:
+    """Where in the document each of its lists and objects stands, by address."""
+    found: dict[int, str] = {}
+    for name, value in attrs.items():
+        path = f"{prefix}.{name}" if prefix else name
+        obj = st.get(value.oid) if isinstance(value, Ref) else None
+        if obj is None or not isinstance(value, Ref) or depth > DEEPEST:
+            continue
+        found[value.oid] = path
+        inside = obj.attrs
+        if obj.kind == "dict" and obj.items is not None:
+            inside = {str(k.value): v for k, v in obj.items.values() if isinstance(k, Known)}
+        for oid, where in paths_of(inside, st, path, depth + 1).items():
+            found.setdefault(oid, where)
+    return found

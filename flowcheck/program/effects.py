@@ -56,16 +56,32 @@ class Effects:
     """The closure, for one set of seeds.
 
     ``seeds``: a regular expression over bytes; a function whose text matches it is a seed. ``beyond``: files whose
-    definitions are never entered (the model classes: the walk ends at the target's forward).
+    definitions are never entered (the model classes: the walk ends at the target's forward). ``constructs``: who
+    makes an instance of a class whose constructor matters, or names such a class where a value stands, matters too.
+    ``fanout``: how many definitions a method name may have and still say which one a call means; those ``followed`` may have any number.
     """
 
-    def __init__(self, tree: Tree, seeds: bytes, beyond: bytes | None = None, common: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        seeds: bytes,
+        beyond: bytes | None = None,
+        common: Iterable[str] = (),
+        constructs: bool = False,
+        fanout: int = FANOUT,
+        followed: Iterable[str] = (),
+    ) -> None:
+        self._fanout = fanout
+        self._followed = frozenset(followed)
         self._tree = tree
+        self._constructs = constructs
         self._common = frozenset(common)
         self.defs: list[_Def] = []
         self._at: dict[tuple[str, int], int] = {}
         self._known: set[str] = set()
         self._with_globals: dict[str, range] = {}
+        self._spans: dict[str, range] = {}
+        self._asked: set[str] = set()
         self.swallowing: set[str] = {"suppress"}
         """Names of classes and functions that may make context managers which go on after an exception."""
         self.files = 0
@@ -99,7 +115,7 @@ class Effects:
                         continue
                     else:
                         targets = [j for j in found if self.defs[j].indent]
-                        if kind == "o" and len(targets) > FANOUT:
+                        if kind == "o" and len(targets) > self._fanout and name not in self._followed:
                             continue
                 for j in targets:
                     callers.setdefault(j, []).append(i)
@@ -113,6 +129,8 @@ class Effects:
                 reached.add(i)
                 todo.extend(callers.get(i, ()))
             todo = [i for i in self._writers(reached) if i not in reached]
+            if not todo and self._constructs:
+                todo = [i for i in self._makers(reached) if i not in reached]
         inner = {j for i in reached for j in self._inside(i)}
         self._relevant = {(self.defs[i].path, self.defs[i].line) for i in reached | inner}
         self.inner_names = {self.defs[i].name for i in inner}
@@ -127,6 +145,28 @@ class Effects:
         self._dynamic = {(self.defs[i].path, self.defs[i].line) for i in dynamic}
         self.dynamic_names = {self.defs[i].name for i in dynamic if not self.defs[i].name.startswith("__")}
         self.all_names = set(by_name)
+
+    def _makers(self, reached: set[int]) -> Iterator[int]:
+        """The functions that make, or choose, an instance of a class whose constructor matters. A class that a class inherits
+        from counts by its own name: a constructor that is inherited is found through what overrides it."""
+        names = {self.defs[i].holder for i in reached if self.defs[i].holder and self.defs[i].name in _ON_ITS_OWN}
+        names -= self._asked
+        self._asked |= names
+        if not names:
+            return
+        words = b"|".join(sorted(re.escape(n.encode()) for n in names))
+        plain = [n.encode() for n in names]
+        value = re.compile(
+            rb"(?<![\w.])(?:" + words + rb")\(|(?:\blambda|[\"'\]])[ \t]*:\s*(?:" + words + rb")\b"
+            rb"|(?:\breturn|=)[ \t]+(?:" + words + rb")\b"
+        )
+        for path, here in self._spans.items():
+            data = self._tree.read(path)
+            if not any(n in data for n in plain):
+                continue
+            spans = [m.span() for m in value.finditer(data)]
+            if spans:
+                yield from (i for i in here if _any_within(spans, self.defs[i].start, self.defs[i].end))
 
     def _inside(self, i: int) -> Iterator[int]:
         """The functions inside a function."""
@@ -200,6 +240,7 @@ class Effects:
                 kind = "f" if before != b"." else "s" if data[at - 5 : at - 1] == b"self" else "o"
                 names.add((kind, hit.group()[:-1].decode()))
             calls.append((path, names))
+        self._spans[path] = range(first, len(self.defs))
         if b"global" in data:
             self._with_globals[path] = range(first, len(self.defs))
 
