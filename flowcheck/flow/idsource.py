@@ -142,6 +142,7 @@ class _Start:
                 stopped = str(error)
             raised: list[Raised] = it.handlers[0]
             final = left_on(it, self.target, st, self.journal)
+        self.asked = dict(it.asked_keys)
         if stopped and raised:
             site = raised[-1].site
             stopped += f": {raised[-1].name} at {place_of(site)}" if site is not None else f": {raised[-1].name}"
@@ -166,7 +167,8 @@ class _Start:
             followed=words.capture.startup_methods,
         )
         self.relevance = Relevance(self.effects, words, ())
-        self.relevance.always = frozenset(words.capture.setters.values())
+        recording = frozenset(n for n in self.effects.all_names if self._is_recording(n))
+        self.relevance.always = recording | frozenset(words.capture.setters.values())
 
     def _arguments(self) -> None:
         it, words = self.it, self.words
@@ -200,8 +202,11 @@ class _Start:
             config.attributes[("*", name)] = literal(v, self.scenario)
 
     # ------------------------------------------------------------------------------------------------- what matters
-    def _matters(self, c: ClassV) -> bool:
-        """Whether the constructor of a class is run: it, or what it inherits, may lead to a setter."""
+    def _matters(self, c: ClassV, arguments: dict[str, Value]) -> bool:
+        """Whether the constructor of a class is run: it, or what it inherits, may lead to a setter of the target. What is
+        made for the draft tells the target nothing."""
+        if arguments.get(self.words.target.draft_flag) == TRUE:
+            return False
         init = classes.class_attr(self.it, c, "__init__", self.it.base_state)
         return isinstance(init, FuncV) and self._relevant(init)
 
@@ -255,7 +260,7 @@ class _Start:
             if args[0] == self.target.instance:
                 self._told(f, args, keywords, st, site, frame)
             return
-        if any(fnmatch.fnmatch(f.name, p) for p in self.words.graph.record_methods):
+        if self._is_recording(f.name):
             self._records(args[0], st)
 
     def _told(
@@ -297,6 +302,9 @@ class _Start:
         path = Path.PREFILL_GRAPH if self._is_prefill(name) else Path.DECODE_GRAPH
         asked = left_on(self.it, self.target, st, self.journal)
         self.recordings[runner.oid] = Recording(name, path, asked, len(self.calls))
+
+    def _is_recording(self, name: str) -> bool:
+        return any(fnmatch.fnmatch(name, p) for p in self.words.graph.record_methods)
 
     def _is_prefill(self, name: str) -> bool:
         return any(word in name.lower() for word in self.words.graph.prefill_words)

@@ -214,7 +214,7 @@ def _note(
 ) -> None:
     options = [x for x in alternatives(value) if x is not UNBOUND]
     places = journal.places(oid, name, only_last=len(options) == 1)
-    answers = [_plain(st, x) for x in options]
+    answers = list(dict.fromkeys(_plain(st, x) for x in options))
     if len(answers) == 1 and len(options) == len(alternatives(value)):
         answer = answers[0]
         if isinstance(answer, tuple):
@@ -262,6 +262,12 @@ class _Reason:
 
     def __init__(self, text: str) -> None:
         self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reason) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
 Plain = tuple[int, ...] | bool | int | float | str | None | _Reason

@@ -330,7 +330,7 @@ def construct(
         return result
     if it.config.skeletons(c) or (it.in_base and it.lazy_depth and not c.is_record and not it.config.eager(c)):
         ref = skeleton(it, c, args, keywords, st, node, fr, open_)
-        if not it.in_base and it.config.constructed(c):
+        if not it.in_base and it.config.constructed(c, it.base.objects[ref.oid].ctor or {}):
             _initialise(it, c, ref, args, keywords, st, node, fr, open_)
         return ref
     if it.in_base and it.lazy_depth and not c.is_record:

@@ -79,7 +79,7 @@ class Config:
     settings: dict[str, Value] = field(default_factory=dict)
     skeletons: Callable[[ClassV], bool] = lambda cls: False
     eager: Callable[[ClassV], bool] = lambda cls: False
-    constructed: Callable[[ClassV], bool] = lambda cls: False
+    constructed: Callable[[ClassV, dict[str, Value]], bool] = lambda cls, arguments: False
     relevant: Callable[[FuncV], bool] | None = None
     dynamic: Callable[[FuncV], bool] = lambda func: False
     sliced: Callable[[FuncV, bool], tuple[ir.Stmt, ...] | None] | None = None

@@ -58,7 +58,8 @@ class Effects:
     ``seeds``: a regular expression over bytes; a function whose text matches it is a seed. ``beyond``: files whose
     definitions are never entered (the model classes: the walk ends at the target's forward). ``constructs``: who
     makes an instance of a class whose constructor matters, or names such a class where a value stands, matters too.
-    ``fanout``: how many definitions a method name may have and still say which one a call means; those ``followed`` may have any number.
+    ``fanout``: how many definitions a method name may have and still say which one a call means; those ``followed``
+    may have any number.
     """
 
     def __init__(
