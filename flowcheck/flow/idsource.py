@@ -20,7 +20,7 @@ from flowcheck.flow.relevance import Relevance
 from flowcheck.flow.requested import Requested
 from flowcheck.flow.roles import find_roles
 from flowcheck.flow.scenario import Scenario
-from flowcheck.flow.setters import left_on, recorded
+from flowcheck.flow.setters import hook_of, left_on, recorded
 from flowcheck.flow.targets import Target, literal, model_interpreter, target_of
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import attributes, calls, classes, documents
@@ -44,6 +44,7 @@ from flowcheck.interp.values import (
 from flowcheck.program.corpus import methods_of
 from flowcheck.program.effects import Effects
 from flowcheck.program.modules import Program
+from flowcheck.source import Tree
 from flowcheck.syntax import ir
 
 __all__ = ["Recording", "SetterCall", "Startup", "startup"]
@@ -78,16 +79,21 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """What the start of a server tells the target: the calls in their order, what each runner recorded, what is left."""
+    """What the start of a server tells the target: the calls in their order, what each runner recorded, what is left.
+
+    ``unmet``: file and line of calls of this scenario's setter that the tree spells and the walk did not come to.
+    """
 
     calls: tuple[SetterCall, ...]
     recordings: tuple[Recording, ...]
     final: Requested
+    unmet: tuple[tuple[str, int], ...] = ()
     stopped: str = ""
     steps: int = 0
 
 
 def startup(
+    tree: Tree,
     program: Program,
     words: Vocabulary,
     scenario: Scenario,
@@ -96,11 +102,12 @@ def startup(
     architectures: Sequence[str] = (),
 ) -> Startup:
     """Follows the start of a server with this target and this draft. Raises NoTarget and MissingRole."""
-    return _Start(program, words, scenario, target, draft, architectures).run()
+    return _Start(tree, program, words, scenario, target, draft, architectures).run()
 
 
 @dataclass
 class _Start:
+    tree: Tree
     program: Program
     words: Vocabulary
     scenario: Scenario
@@ -146,7 +153,22 @@ class _Start:
         if stopped and raised:
             site = raised[-1].site
             stopped += f": {raised[-1].name} at {place_of(site)}" if site is not None else f": {raised[-1].name}"
-        return Startup(tuple(self.calls), tuple(self.recordings.values()), final, stopped, it.steps)
+        recordings = tuple(dict.fromkeys(self.recordings.values()))
+        return Startup(tuple(dict.fromkeys(self.calls)), recordings, final, self._unmet(), stopped, it.steps)
+
+    def _unmet(self) -> tuple[tuple[str, int], ...]:
+        """Calls of the setter outside the models that no call of the walk was made from."""
+        corpus, words = self.program.corpus, self.words
+        method = hook_of(words, self.scenario.algorithm)
+        call = re.compile(rb"\." + method.encode() + rb"\(")
+        beyond = re.compile(words.relevance.beyond.encode(), re.M)
+        met = {(c.place.path, c.place.span.line) for c in self.calls if c.place is not None}
+        found = []
+        for path in corpus.files_with(method):
+            data = corpus.files[path]
+            if not beyond.search(data):
+                found += [(path, data.count(b"\n", 0, m.start()) + 1) for m in call.finditer(data)]
+        return tuple(each for each in found if each not in met)
 
     def _parameter(self, name: str) -> Value:
         if name == self.words.entry.arguments_attribute:
@@ -158,7 +180,7 @@ class _Start:
         setters = "|".join(map(re.escape, words.capture.setters.values()))
         seeds = rf"\.(?:{setters})\(|\b{words.capture.recording}"
         self.effects = Effects(
-            self.program.corpus.tree,
+            self.tree,
             seeds.encode(),
             words.relevance.beyond.encode(),
             words.relevance.common_methods,
@@ -195,6 +217,7 @@ class _Start:
         config.attributes[("*", words.target.model_attribute)] = self._model
         for name in (*words.capture.config_attributes, *words.capture.text_config_attributes):
             config.attributes[("*", name)] = self._file
+        config.globals.update({name: it.new_dict(it.base_state, {}) for name in words.capture.empty})
         device = Known(words.scenario.device)
         for name in words.scenario.device_attributes:
             config.attributes[("*", name)] = device
@@ -205,10 +228,15 @@ class _Start:
     def _matters(self, c: ClassV, arguments: dict[str, Value]) -> bool:
         """Whether the constructor of a class is run: it, or what it inherits, may lead to a setter of the target. What is
         made for the draft tells the target nothing."""
-        if arguments.get(self.words.target.draft_flag) == TRUE:
+        if self._drafts(arguments):
             return False
         init = classes.class_attr(self.it, c, "__init__", self.it.base_state)
         return isinstance(init, FuncV) and self._relevant(init)
+
+    def _drafts(self, arguments: Mapping[str, Value]) -> bool:
+        """Whether what is made with these arguments is there for the draft."""
+        words = self.words
+        return arguments.get(words.target.draft_flag) == TRUE or words.capture.drafting_argument in arguments
 
     def _relevant(self, f: FuncV) -> bool:
         if self.it.lazy_depth:
@@ -253,15 +281,18 @@ class _Start:
         st: State,
         site: Site | None,
         frame: Frame,
-    ) -> None:
+    ) -> Value | None:
         if it.in_base or not args:
-            return
+            return None
+        made = st.get(args[0].oid) if isinstance(args[0], Ref) else None
+        if made is not None and made.ctor is not None and f.name != "__init__" and self._drafts(made.ctor):
+            return Unknown("what the draft's side does")
         if f.name in self.words.capture.setters.values():
             if args[0] == self.target.instance:
                 self._told(f, args, keywords, st, site, frame)
-            return
-        if self._is_recording(f.name):
+        elif self._is_recording(f.name):
             self._records(args[0], st)
+        return None
 
     def _told(
         self,
@@ -304,7 +335,7 @@ class _Start:
         self.recordings[runner.oid] = Recording(name, path, asked, len(self.calls))
 
     def _is_recording(self, name: str) -> bool:
-        return any(fnmatch.fnmatch(name, p) for p in self.words.graph.record_methods)
+        return any(fnmatch.fnmatch(name, p) for p in self.words.capture.recording_methods)
 
     def _is_prefill(self, name: str) -> bool:
         return any(word in name.lower() for word in self.words.graph.prefill_words)

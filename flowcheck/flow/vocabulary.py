@@ -81,8 +81,11 @@ class CaptureWords(_Table):
     config_attributes: tuple[str, ...]
     text_config_attributes: tuple[str, ...]
     draft_argument: str
+    empty: tuple[str, ...]
+    drafting_argument: str
     startup_methods: tuple[str, ...]
     recording: str
+    recording_methods: tuple[str, ...]
     arguments: dict[str, Any]
 
 

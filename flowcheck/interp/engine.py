@@ -61,13 +61,14 @@ class Config:
     ``observer``: sees every call that is not entered; a returned value is the call's result. ``on_store``: sees every
     store to a tracked attribute (object, name, old value, new value, state). ``on_write``: sees every store to an
     attribute that a statement makes (object, None if it is not known, name, site). ``on_call``: sees every call of a
-    function of the tree before it is entered (function, arguments, keywords, state, site, caller). ``on_return``:
-    sees what every function of the tree returns (function, arguments, value, state, frame). ``apart``: the states in
-    which a call is run one by one and not at once (function, arguments, state); none where that makes no difference.
-    ``follow_raises``: whether an exception that nothing on the stack can catch is followed outwards through
-    ``finally`` and context managers; without, it is only noted. ``closed_modules``: whether a module of torch has no
-    attribute but those that code of the tree stores or that torch gives every module. ``uncalled``: functions that
-    never run, so that no module variable holds what they store.
+    function of the tree before it is entered (function, arguments, keywords, state, site, caller); a returned value
+    is the call's result. ``on_return``: sees what every function of the tree returns (function, arguments, value,
+    state, frame). ``apart``: the states in which a call is run one by one and not at once (function, arguments,
+    state); none where that makes no difference. ``follow_raises``: whether an exception that nothing on the stack can
+    catch is followed outwards through ``finally`` and context managers; without, it is only noted.
+    ``closed_modules``: whether a module of torch has no attribute but those that code of the tree stores or that
+    torch gives every module. ``uncalled``: functions that never run, so that no module variable holds what they
+    store.
     """
 
     tracked: frozenset[str] = frozenset()
@@ -86,9 +87,7 @@ class Config:
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
     on_write: Callable[[Interpreter, Ref | None, str, Site], None] | None = None
-    on_call: Callable[[Interpreter, FuncV, list[Value], dict[str, Value], State, Site | None, Frame], None] | None = (
-        None
-    )
+X
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
     apart: Callable[[FuncV, list[Value], State], list[State]] | None = None
     follow_raises: bool = True
