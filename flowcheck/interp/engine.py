@@ -41,6 +41,7 @@ __all__ = ["Budget", "CallEvent", "Config", "Dead", "Frame", "Interpreter", "Out
 
 
 ValueSource = Value | Callable[["Interpreter", Value, Obj], "Value | None"]
+OnCall = Callable[["Interpreter", FuncV, list[Value], dict[str, Value], State, "Site | None", Frame], "Value | None"]
 
 
 @dataclass
@@ -87,7 +88,7 @@ class Config:
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
     on_write: Callable[[Interpreter, Ref | None, str, Site], None] | None = None
-X
+    on_call: OnCall | None = None
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
     apart: Callable[[FuncV, list[Value], State], list[State]] | None = None
     follow_raises: bool = True
