@@ -187,6 +187,7 @@ class _Start:
             constructs=True,
             fanout=FANOUT,
             followed=words.capture.startup_methods,
+            ends=(*self.it.config.functions, *words.scenario.unknown_functions, *words.scenario.arguments_functions),
         )
         self.relevance = Relevance(self.effects, words, ())
         recording = frozenset(n for n in self.effects.all_names if self._is_recording(n))

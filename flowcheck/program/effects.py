@@ -59,7 +59,7 @@ class Effects:
     definitions are never entered (the model classes: the walk ends at the target's forward). ``constructs``: who
     makes an instance of a class whose constructor matters, or names such a class where a value stands, matters too.
     ``fanout``: how many definitions a method name may have and still say which one a call means; those ``followed``
-    may have any number.
+    may have any number. ``ends``: functions that are never entered.
     """
 
     def __init__(
@@ -71,7 +71,9 @@ class Effects:
         constructs: bool = False,
         fanout: int = FANOUT,
         followed: Iterable[str] = (),
+        ends: Iterable[str] = (),
     ) -> None:
+        self._ends = frozenset(ends)
         self._fanout = fanout
         self._followed = frozenset(followed)
         self._tree = tree
@@ -126,6 +128,8 @@ class Effects:
             while todo:
                 i = todo.pop()
                 if i in reached:
+                    continue
+                if self.defs[i].name in self._ends:
                     continue
                 reached.add(i)
                 todo.extend(callers.get(i, ()))
