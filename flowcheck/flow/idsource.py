@@ -17,10 +17,10 @@ from flowcheck.flow.configurations import configuration
 from flowcheck.flow.facts import Path, Place
 from flowcheck.flow.modes import place_of
 from flowcheck.flow.relevance import Relevance
-from flowcheck.flow.requested import Requested
+from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.roles import find_roles
 from flowcheck.flow.scenario import Scenario
-from flowcheck.flow.setters import hook_of, left_on, recorded
+from flowcheck.flow.setters import hook_of, left_on, no_hook, recorded
 from flowcheck.flow.targets import Target, literal, model_interpreter, target_of
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import attributes, calls, classes, documents
@@ -81,6 +81,7 @@ class Recording:
 class Startup:
     """What the start of a server tells the target: the calls in their order, what each runner recorded, what is left.
 
+    ``missing`` is set where the target has nothing to be told by: a server that asks it stops there, as ``stopped`` says.
     ``unmet``: file and line of calls of this scenario's setter that the tree spells and the walk did not come to.
     """
 
@@ -88,6 +89,7 @@ class Startup:
     recordings: tuple[Recording, ...]
     final: Requested
     unmet: tuple[tuple[str, int], ...] = ()
+    missing: NoHook | None = None
     stopped: str = ""
     steps: int = 0
 
@@ -154,7 +156,17 @@ class _Start:
             site = raised[-1].site
             stopped += f": {raised[-1].name} at {place_of(site)}" if site is not None else f": {raised[-1].name}"
         recordings = tuple(dict.fromkeys(self.recordings.values()))
-        return Startup(tuple(dict.fromkeys(self.calls)), recordings, final, self._unmet(), stopped, it.steps)
+        missing = self._missing()
+        return Startup(tuple(dict.fromkeys(self.calls)), recordings, final, self._unmet(), missing, stopped, it.steps)
+
+    def _missing(self) -> NoHook | None:
+        it, method = self.it, hook_of(self.words, self.scenario.algorithm)
+        with it.outside():
+            try:
+                attributes.get(it, self.target.instance, method, it.module_frame(self.target.cls.module), it.base_state)
+            except Dead:
+                return no_hook(it, self.words, self.target, method)
+        return None
 
     def _unmet(self) -> tuple[tuple[str, int], ...]:
         """Calls of the setter outside the models that no call of the walk was made from."""

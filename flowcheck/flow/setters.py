@@ -35,7 +35,7 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 from flowcheck.syntax.ir import Span
 
-__all__ = ["Ids", "Journal", "ask", "capture_request", "capture_requests", "hook_of", "left_on", "recorded"]
+__all__ = ["Ids", "Journal", "ask", "capture_request", "capture_requests", "hook_of", "left_on", "no_hook", "recorded"]
 
 Ids = Sequence[int] | None
 DEEPEST_PART = 12
@@ -61,6 +61,12 @@ class Journal:
                 self.lost.append((name, site))
         else:
             self.entries.append((ref.oid, name, site))
+
+    def is_asked(self, oid: int, name: str) -> bool:
+        """Whether what an attribute holds is the business of the functions whose stores count."""
+        return self.within is None or any(
+            o == oid and n == name and site.symbol.rpartition(".")[2] in self.within for o, n, site in self.entries
+        )
 
     def places(self, oid: int, name: str, only_last: bool) -> tuple[Place, ...]:
         """Where an attribute of an object was stored."""
@@ -124,7 +130,7 @@ def ask(
         try:
             hook = attributes.get(it, target.instance, method, frame, st)
         except Dead:
-            missing = _no_hook(it, words, target, method)
+            missing = no_hook(it, words, target, method)
             returns = False
         if hook is not None:
             calls.call(it, hook, list(args), {}, st, None, frame)
@@ -137,7 +143,8 @@ def ask(
     return raised, returns, missing
 
 
-def _no_hook(it: Interpreter, words: Vocabulary, target: Target, method: str) -> NoHook:
+def no_hook(it: Interpreter, words: Vocabulary, target: Target, method: str) -> NoHook:
+    """What is known where a target has no such method: which of its parts has one."""
     inner = []
     frame = it.module_frame(target.cls.module)
     for name in words.capture.inner_models:
@@ -182,6 +189,8 @@ def left_on(
         old = it.base.objects.get(oid)
         for name, value in obj.attrs.items():
             if name[0] in "#@" or obj is old or (old is not None and old.attrs.get(name) is value):
+                continue
+            if not journal.is_asked(oid, name):
                 continue
             if part.index is not None and _truth(value) is not _NO_FLAG:
                 flags.setdefault((part.owner, name), {}).setdefault(part.index, []).append((oid, _flag(value)))

@@ -165,12 +165,19 @@ class Effects:
             rb"(?<![\w.])(?:" + words + rb")\(|(?:\blambda|[\"'\]])[ \t]*:\s*(?:" + words + rb")\b"
             rb"|(?:\breturn|=)[ \t]+(?:" + words + rb")\b"
         )
+        returned = re.compile(rb"\breturn[ \t]+(?:" + words + rb")\b")
+        choosers = {self.defs[i].name for i in self._holding(returned, plain)}
+        yield from self._holding(value, plain)
+        if choosers:  # who is handed the function that chooses the class may call it
+            plain = [n.encode() for n in choosers]
+            named = re.compile(rb"\.(?:" + b"|".join(map(re.escape, sorted(plain))) + rb")\b(?!\()")
+            yield from self._holding(named, plain)
+
+    def _holding(self, pattern: re.Pattern[bytes], plain: list[bytes]) -> Iterator[int]:
+        """The functions whose text matches, in the files that hold one of the words."""
         for path, here in self._spans.items():
             data = self._tree.read(path)
-            if not any(n in data for n in plain):
-                continue
-            spans = [m.span() for m in value.finditer(data)]
-            if spans:
+            if any(n in data for n in plain) and (spans := [m.span() for m in pattern.finditer(data)]):
                 yield from (i for i in here if _any_within(spans, self.defs[i].start, self.defs[i].end))
 
     def _inside(self, i: int) -> Iterator[int]:
