@@ -101,12 +101,11 @@ class Requested:
 
     @property
     def positions(self) -> tuple[int, ...] | None:
-        """The positions that are asked for, if there is one answer: a list wins over flags that follow from it."""
-        if self.lists:
-            answers = {each.values for each in self.lists}
-            return answers.pop() if len(answers) == 1 else None
-        answers = {each.indices for each in self.flags}
-        return answers.pop() if len(answers) == 1 else None
+        """The positions that are asked for, if lists and flags agree on them (the list keeps its order and duplicates); None
+        where they do not: then the model's forward decides which of them it reads."""
+        answers = {each.values for each in self.lists} or {each.indices for each in self.flags}
+        sets = {frozenset(each.values) for each in self.lists} | {frozenset(each.indices) for each in self.flags}
+        return next(iter(answers)) if len(answers) == 1 and len(sets) == 1 else None
 
     @property
     def places(self) -> tuple[Place, ...]:

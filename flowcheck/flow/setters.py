@@ -147,7 +147,7 @@ def no_hook(it: Interpreter, words: Vocabulary, target: Target, method: str) -> 
     """What is known where a target has no such method: which of its parts has one."""
     inner = []
     frame = it.module_frame(target.cls.module)
-    for name in words.capture.inner_models:
+    for name in words.configurations.inner_models:
         with it.outside():
             try:
                 part = attributes.get(it, target.instance, name, frame, it.base_state)

@@ -77,7 +77,6 @@ class CaptureWords(_Table):
     """How a target is told which layers to capture."""
 
     setters: dict[str, str]
-    inner_models: tuple[str, ...]
     config_attributes: tuple[str, ...]
     text_config_attributes: tuple[str, ...]
     draft_argument: str
@@ -94,6 +93,7 @@ class ConfigurationWords(_Table):
 
     type_key: str
     object_keys: tuple[str, ...]
+    inner_models: tuple[str, ...]
     text_parts: tuple[str, ...]
     given: tuple[str, ...]
 
