@@ -330,12 +330,24 @@ class _Start:
                 ids = tuple(numbers)
             else:
                 reason = "a list of more than integers"
-            key = self.keys.get(given.oid, "")
+            key = self.keys.get(given.oid, "") or self._same(ids)
         else:
             reason = given.reason if isinstance(given, Unknown) else repr(given)
             key = next((self.keys[x.oid] for x in options if isinstance(x, Ref) and x.oid in self.keys), "")
         place = place_of(site) if site is not None else None
         self.calls.append(SetterCall(f.name, ids, not reason, key, reason, place, chain))
+
+    def _same(self, ids: tuple[int, ...] | None) -> str:
+        """Where the draft's file writes a list that the tree hands on as a copy: the one place that holds these numbers."""
+        if not ids:
+            return ""
+        base = self.it.base.objects
+        found = [
+            path
+            for oid, path in self.keys.items()
+            if base[oid].kind == "list" and base[oid].items == [Known(i) for i in ids]
+        ]
+        return found[0] if len(found) == 1 else ""
 
     def _records(self, runner: Value, st: State) -> None:
         """A runner records: what the target holds now is what its graphs capture. The last event before it is done counts."""
