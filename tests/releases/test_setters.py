@@ -104,17 +104,19 @@ calls_ = st.lists(st.none() | st.lists(ids, max_size=6), min_size=1, max_size=2)
 def test_setters_do_what_cpython_says_for_any_ids(version: str, tmp_path: Path) -> None:
     """Every setter of every target class, two depths, forty id lists each."""
 
+    def check(found: Release, name: str, method: str) -> None:
+        @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+        @given(calls=calls_, layers=st.sampled_from([61, 36]))
+        def agrees(calls: Calls, layers: int) -> None:
+            said = differences(found, name, method, layers, calls)
+            assert said is None, f"{name}.{method}: {said}"
+
+        agrees()
+
     def work() -> None:
         with release(version, tmp_path) as found:
             for name, method in setters_of(found):
-
-                @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), database=None)
-                @given(calls=calls_, layers=st.sampled_from([61, 36]))
-                def agrees(calls: Calls, layers: int, name: str = name, method: str = method) -> None:
-                    said = differences(found, name, method, layers, calls)
-                    assert said is None, f"{name}.{method}: {said}"
-
-                agrees()
+                check(found, name, method)
 
     deep(work)
 
