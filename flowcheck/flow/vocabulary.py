@@ -65,6 +65,41 @@ class TargetWords(_Table):
     states_attribute: str
 
 
+class ModelWords(_Table):
+    """How the tree registers its model classes, and how it reads their configurations."""
+
+    entry: str
+    config_argument: str
+    arguments: dict[str, Any]
+    uncalled: tuple[str, ...]
+    stored: dict[str, Any]
+
+
+class CaptureWords(_Table):
+    """How a target is told which layers to capture."""
+
+    setters: dict[str, str]
+    config_attributes: tuple[str, ...]
+    text_config_attributes: tuple[str, ...]
+    draft_argument: str
+    empty: tuple[str, ...]
+    drafting_argument: str
+    startup_methods: tuple[str, ...]
+    recording: str
+    recording_methods: tuple[str, ...]
+    arguments: dict[str, Any]
+
+
+class ConfigurationWords(_Table):
+    """How configurations of models look in memory."""
+
+    type_key: str
+    object_keys: tuple[str, ...]
+    inner_models: tuple[str, ...]
+    text_parts: tuple[str, ...]
+    given: tuple[str, ...]
+
+
 class MetadataWords(_Table):
     factory: str
 
@@ -103,6 +138,9 @@ class Vocabulary(_Table):
     phase: PhaseWords
     entry: EntryWords
     target: TargetWords
+    models: ModelWords
+    capture: CaptureWords
+    configurations: ConfigurationWords
     metadata: MetadataWords
     graph: GraphWords
     scenario: ScenarioWords

@@ -9,12 +9,14 @@ from flowcheck.interp import (
     calls,
     classes,
     dispatch_models,
+    documents,
     elsewhere,
     managers,
     names,
     observed,
     operators,
     skeletons,
+    torch_modules,
     views,
 )
 from flowcheck.interp.frames import Dead
@@ -396,6 +398,8 @@ def _of_object(
         v = obj.attrs.get(name)
         if v is not None:
             return names.drop_unbound(v) or Unknown(f"attribute {name}")
+        if documents.is_document(obj):
+            return documents.attribute(it, b.oid, obj, name, fr, st, node, default)
         if default is not None:
             return join(default, Unknown(f"attribute {name}"))
         it.may_raise(st, node, fr)
@@ -556,8 +560,14 @@ def _beyond_instance(
     getter = classes.class_attr(it, obj.cls, "__getattr__", st)
     if isinstance(getter, FuncV):
         return calls.call(it, BoundV(getter, b), [Known(name)], {}, st, node, fr)
+    if documents.is_document(obj):
+        return documents.attribute(it, b.oid, obj, name, fr, st, node, default)
     if obj.kind == "skeleton":
         missing = Unknown(f"{obj.cls.name}.{name}, which nothing writes", ("skeleton", b.oid, name))
+        if it.config.closed_modules and torch_modules.has_no_other_names(obj.cls, name):
+            if default is None:
+                it.throw("AttributeError", st, node, fr)
+            return default
         if default is not None:
             return default if not obj.cls.opaque_base else join(default, missing)
         it.may_raise(st, node, fr)

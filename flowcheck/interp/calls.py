@@ -268,6 +268,10 @@ def call_function(
 ) -> Value:
     """Calls a function of the tree: entered, replaced by the config, or left out when it cannot matter."""
     observed.called(it, f, node, fr)
+    if it.config.on_call is not None and not it.quiet:
+        given = it.config.on_call(it, f, args, keywords, st, fr.site(node) if node is not None else None, fr)
+        if given is not None:
+            return given
     fixed = _override(it, f)
     if fixed is not None:
         return fixed

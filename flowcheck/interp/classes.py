@@ -345,7 +345,10 @@ def make(
             initialise(it, c, result, args, keywords, st, node, fr, open_)
         return result
     if it.config.skeletons(c) or (it.in_base and it.lazy_depth and not c.is_record and not it.config.eager(c)):
-        return skeleton(it, c, args, keywords, st, node, fr, open_)
+        ref = skeleton(it, c, args, keywords, st, node, fr, open_)
+        if not it.in_base and it.config.constructed(c, it.base.objects[ref.oid].ctor or {}):
+            initialise(it, c, ref, args, keywords, st, node, fr, open_)
+        return ref
     if it.in_base and it.lazy_depth and not c.is_record:
         return _eager(it, c, args, keywords, st, node, fr, open_)
     obj = Obj("object", c, site=site)

@@ -41,6 +41,7 @@ __all__ = ["Budget", "CallEvent", "Config", "Dead", "Frame", "Interpreter", "Out
 
 
 ValueSource = Value | Callable[["Interpreter", Value, Obj], "Value | None"]
+OnCall = Callable[["Interpreter", FuncV, list[Value], dict[str, Value], State, "Site | None", Frame], "Value | None"]
 
 
 @dataclass
@@ -53,18 +54,24 @@ class Config:
     ``externals``: dotted name outside the tree -> value. ``keyed``: dotted suffix of an unknown's key -> value.
     ``settings``: attribute -> value, wherever it is read from a bag of configuration (a key that starts with "bag").
     ``skeletons``: predicate: are instances of this class left to be evaluated on demand.
+    ``constructed``: predicate: is the constructor of such a one run all the same where a run makes it, for its effects.
     ``relevant``: predicate on a function: may a call of it matter (None: every call matters).
     ``dynamic``: predicate on a function: may it store attributes that its text does not name.
     ``fills``: predicate on a function: does it change a container that it is given.
     ``max_unroll``: rounds of a loop over known items that are followed one by one, ``max_recorded`` those in a constructor
     that is run for its effects.
     ``observer``: sees every call that is not entered; a returned value is the call's result. ``on_store``: sees every
-    store to a tracked attribute (object, name, old value, new value, state). ``on_return``: sees what every function of
-    the tree returns (function, arguments, value, state, frame). ``apart``: the states in which a call is run one by one
-    and not at once, each with what it is called in ``Interpreter.arms`` meanwhile (function, arguments, state); none
-    where that makes no difference. ``follow_raises``: whether an
-    exception that nothing on the stack can catch is followed outwards through ``finally`` and context managers; without,
-    it is only noted.
+    store to a tracked attribute (object, name, old value, new value, state). ``on_write``: sees every store to an
+    attribute that a statement makes (object, None if it is not known, name, site). ``on_call``: sees every call of a
+    function of the tree before it is entered (function, arguments, keywords, state, site, caller); a returned value
+    is the call's result. ``on_return``: sees what every function of the tree returns (function, arguments, value,
+    state, frame). ``apart``: the states in which a call is run one by one and not at once, each with
+    what it is called in ``Interpreter.arms`` meanwhile (function, arguments, state); none where that makes no difference.
+    ``follow_raises``: whether an exception that nothing on the stack can
+    catch is followed outwards through ``finally`` and context managers; without, it is only noted.
+    ``closed_modules``: whether a module of torch has no attribute but those that code of the tree stores or that
+    torch gives every module. ``uncalled``: functions that never run, so that no module variable holds what they
+    store.
     ``lasting``: a run is one of many on the same objects, between which any function of the tree may have run.
     """
 
@@ -77,16 +84,21 @@ class Config:
     settings: dict[str, Value] = field(default_factory=dict)
     skeletons: Callable[[ClassV], bool] = lambda cls: False
     eager: Callable[[ClassV], bool] = lambda cls: False
+    constructed: Callable[[ClassV, dict[str, Value]], bool] = lambda cls, arguments: False
     relevant: Callable[[FuncV], bool] | None = None
     dynamic: Callable[[FuncV], bool] = lambda func: False
     fills: Callable[[FuncV], bool] = lambda func: False
     sliced: Callable[[FuncV, bool], tuple[ir.Stmt, ...] | None] | None = None
     observer: Callable[[Interpreter, CallEvent], Value | None] | None = None
     on_store: Callable[[Interpreter, Ref, str, Value | None, Value, State], None] | None = None
+    on_write: Callable[[Interpreter, Ref | None, str, Site], None] | None = None
+    on_call: OnCall | None = None
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
     apart: Callable[[FuncV, list[Value], State], list[tuple[State, Hashable]]] | None = None
     follow_raises: bool = True
     lasting: bool = False
+    closed_modules: bool = False
+    uncalled: frozenset[str] = frozenset()
     max_steps: int = 4_000_000
     max_depth: int = 60
     call_budget: int = 2_000

@@ -283,6 +283,18 @@ def _deque(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | No
     return made
 
 
+def _module_list(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    """``torch.nn.ModuleList``: a list, as far as a model goes through it."""
+    given = [x for x in (a or list(kw.values())) if x != NONE]
+    return builtin_models.MODELS["list"](it, given, {}, st, node, fr)
+
+
+def _module_dict(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    """``torch.nn.ModuleDict``: a dictionary."""
+    given = [x for x in (a or list(kw.values())) if x != NONE]
+    return builtin_models.MODELS["dict"](it, given, {}, st, node, fr)
+
+
 def _nullcontext(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
     obj = Obj("plain object", attrs={"value": a[0] if a else kw.get("enter_result", NONE)})
     obj.tag = "nullcontext"
@@ -392,6 +404,8 @@ MODELS: dict[str, Model] = {
     "functools.lru_cache": _same,
     "functools.cache": _same,
     "functools.wraps": _same,
+    "torch.nn.ModuleList": _module_list,
+    "torch.nn.ModuleDict": _module_dict,
     "torch.no_grad": _same,
     "torch.inference_mode": _same,
     "torch.compile": _same,

@@ -292,6 +292,8 @@ def filter_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | N
 def sorted_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     """``sorted``, called."""
     items = operators.iterate(it, a[0], fr, st, node)
+    if items is None and not kw:
+        items = _of_set(a[0], st)
     order = ordered(it, items, kw, st, node, fr) if items is not None else None
     if items is not None and order is not None:
         return it.new_list(st, [items[i] for i in order])
@@ -303,6 +305,12 @@ def sorted_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | N
         operators.element(it, a[0], st) if items is None else union_of(items) if items else None
     )
     return ref
+
+
+def _of_set(v: Value, st: State) -> list[Value] | None:
+    """The elements of a set, in any order: for what puts them into one of its own."""
+    obj = st.get(v.oid) if isinstance(v, Ref) else None
+    return list(obj.items) if obj is not None and obj.kind == "set" and obj.items is not None else None
 
 
 def reversed_(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:

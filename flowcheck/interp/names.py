@@ -125,7 +125,7 @@ def global_value(it: Interpreter, module: Module, name: str, st: State, hook: bo
     it.module_oid(module)
     obj = st.get(it.module_oid(module))
     assert obj is not None
-    writers = module.global_writers(name)
+    writers = [f for f in module.global_writers(name) if f.name not in it.config.uncalled]
     written = obj.attrs.get(name) if obj is not it.base.objects[it.module_oid(module)] else None
     if written is not None:  # stored on this path
         v: Value | None = force(it, module, name, written)

@@ -96,6 +96,8 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
         if node is not None and name in it.config.tracked and not it.in_base and not it.quiet:
             site = fr.site(node)
             it.followed.update((site, id(f.func.node)) for f in fr.chain() if f.func is not None)
+        if it.config.on_write is not None and node is not None:
+            it.config.on_write(it, b, name, fr.site(node))
         store(it, b, name, v, st)
     elif isinstance(b, (ClassV, ModuleV)):
         oid = b.oid if isinstance(b, ClassV) else it.module_oid(b.module)
@@ -226,6 +228,8 @@ def _frozen(it: Interpreter, c: ClassV, name: str) -> bool:
 def _unknown_store(it: Interpreter, name: str, v: Value, fr: Frame, st: State, node: ir.Node | None) -> None:
     """A store on an object that nobody knows may hit any object that has such an attribute."""
     it.may_raise(st, node, fr)
+    if it.config.on_write is not None and node is not None:
+        it.config.on_write(it, None, name, fr.site(node))
     if name not in it.config.tracked:
         return
     if node is not None:

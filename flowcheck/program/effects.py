@@ -76,16 +76,35 @@ class Effects:
     """The closure, for one set of seeds.
 
     ``seeds``: a regular expression over bytes; a function whose text matches it is a seed. ``beyond``: files whose
-    definitions are never entered (the model classes: the walk ends at the target's forward).
+    definitions are never entered (the model classes: the walk ends at the target's forward). ``constructs``: who
+    makes an instance of a class whose constructor matters, or names such a class where a value stands, matters too.
+    ``fanout``: how many definitions a method name may have and still say which one a call means; those ``followed``
+    may have any number. ``ends``: functions that are never entered.
     """
 
-    def __init__(self, tree: Tree, seeds: bytes, beyond: bytes | None = None, common: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        seeds: bytes,
+        beyond: bytes | None = None,
+        common: Iterable[str] = (),
+        constructs: bool = False,
+        fanout: int = FANOUT,
+        followed: Iterable[str] = (),
+        ends: Iterable[str] = (),
+    ) -> None:
+        self._ends = frozenset(ends)
+        self._fanout = fanout
+        self._followed = frozenset(followed)
         self._tree = tree
+        self._constructs = constructs
         self._common = frozenset(common)
         self.defs: list[_Def] = []
         self._at: dict[tuple[str, int], int] = {}
         self._known: set[str] = set()
         self._with_globals: dict[str, range] = {}
+        self._spans: dict[str, range] = {}
+        self._asked: set[str] = set()
         self.swallowing: set[str] = {"suppress"}
         """Names of classes and functions that may make context managers which go on after an exception."""
         self.filling: set[tuple[str, int]] = set()
@@ -123,7 +142,7 @@ class Effects:
                         continue
                     else:
                         targets = [j for j in found if self.defs[j].indent]
-                        if kind == "o" and len(targets) > FANOUT:
+                        if kind == "o" and len(targets) > self._fanout and name not in self._followed:
                             continue
                 for j in targets:
                     callers.setdefault(j, []).append(i)
@@ -135,9 +154,13 @@ class Effects:
                 i = todo.pop()
                 if i in reached:
                     continue
+                if self.defs[i].name in self._ends:
+                    continue
                 reached.add(i)
                 todo.extend(callers.get(i, ()))
             todo = [i for i in self._writers(reached) if i not in reached]
+            if not todo and self._constructs:
+                todo = [i for i in self._makers(reached) if i not in reached]
         inner = {j for i in reached for j in self._inside(i)}
         self._relevant = {(self.defs[i].path, self.defs[i].line) for i in reached | inner}
         self.inner_names = {self.defs[i].name for i in inner}
@@ -152,6 +175,35 @@ class Effects:
         self._dynamic = {(self.defs[i].path, self.defs[i].line) for i in dynamic}
         self.dynamic_names = {self.defs[i].name for i in dynamic if not self.defs[i].name.startswith("__")}
         self.all_names = set(by_name)
+
+    def _makers(self, reached: set[int]) -> Iterator[int]:
+        """The functions that make, or choose, an instance of a class whose constructor matters. A class that a class inherits
+        from counts by its own name: a constructor that is inherited is found through what overrides it."""
+        names = {self.defs[i].holder for i in reached if self.defs[i].holder and self.defs[i].name in _ON_ITS_OWN}
+        names -= self._asked
+        self._asked |= names
+        if not names:
+            return
+        words = b"|".join(sorted(re.escape(n.encode()) for n in names))
+        plain = [n.encode() for n in names]
+        value = re.compile(
+            rb"(?<![\w.])(?:" + words + rb")\(|(?:\blambda|[\"'\]])[ \t]*:\s*(?:" + words + rb")\b"
+            rb"|(?:\breturn|=)[ \t]+(?:" + words + rb")\b"
+        )
+        returned = re.compile(rb"\breturn[ \t]+(?:" + words + rb")\b")
+        choosers = {self.defs[i].name for i in self._holding(returned, plain)}
+        yield from self._holding(value, plain)
+        if choosers:  # who is handed the function that chooses the class may call it
+            plain = [n.encode() for n in choosers]
+            named = re.compile(rb"\.(?:" + b"|".join(map(re.escape, sorted(plain))) + rb")\b(?!\()")
+            yield from self._holding(named, plain)
+
+    def _holding(self, pattern: re.Pattern[bytes], plain: list[bytes]) -> Iterator[int]:
+        """The functions whose text matches, in the files that hold one of the words."""
+        for path, here in self._spans.items():
+            data = self._tree.read(path)
+            if any(n in data for n in plain) and (spans := [m.span() for m in pattern.finditer(data)]):
+                yield from (i for i in here if _any_within(spans, self.defs[i].start, self.defs[i].end))
 
     def _inside(self, i: int) -> Iterator[int]:
         """The functions inside a function."""
@@ -253,6 +305,7 @@ class Effects:
                 names.add((kind, hit.group()[:-1].decode()))
             calls.append((path, names))
         self._note_filling(path, data, first)
+        self._spans[path] = range(first, len(self.defs))
         if b"global" in data:
             self._with_globals[path] = range(first, len(self.defs))
 

@@ -1,0 +1,96 @@
+"""Which positions of the target a tree asks for, for one pair, on each path that a forward may take.
+
+An eager forward captures what the target holds when the server runs; a graph captures what it held while it was recorded.
+What is captured at a position is not said here: that is for the target's own forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flowcheck.draft.pairing import Pairing
+from flowcheck.flow.facts import Path, Phase
+from flowcheck.flow.idsource import Recording, SetterCall, Startup, startup
+from flowcheck.flow.requested import NoHook, Requested
+from flowcheck.flow.scenario import Scenario
+from flowcheck.flow.vocabulary import Vocabulary
+from flowcheck.program.modules import Program
+from flowcheck.source import Tree
+
+__all__ = ["CapturePlan", "PathPlan", "plan", "plan_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class PathPlan:
+    """What one path captures. ``sources`` are the setter calls that it rests on, in their order; ``runner`` is the class whose
+    graphs it replays, ``""`` for eager forwards. ``open`` says why nothing certain can be said, ``""`` where it can."""
+
+    phase: Phase
+    path: Path
+    requested: Requested
+    sources: tuple[SetterCall, ...]
+    runner: str = ""
+    open: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CapturePlan:
+    """The answer for one pair in one tree. ``missing`` is set where the target has nothing to be told by."""
+
+    paths: tuple[PathPlan, ...]
+    calls: tuple[SetterCall, ...]
+    missing: NoHook | None = None
+    stopped: str = ""
+    unmet: tuple[tuple[str, int], ...] = ()
+
+    def of(self, phase: Phase, path: Path) -> tuple[PathPlan, ...]:
+        """The rows of one phase and path."""
+        return tuple(each for each in self.paths if (each.phase, each.path) == (phase, path))
+
+
+def plan(tree: Tree, program: Program, words: Vocabulary, scenario: Scenario, pairing: Pairing) -> CapturePlan:
+    """The plan for a pair. Raises NoTarget and MissingRole."""
+    return plan_of(tree, program, words, scenario, pairing.target.raw, pairing.draft.raw)
+
+
+def plan_of(
+    tree: Tree,
+    program: Program,
+    words: Vocabulary,
+    scenario: Scenario,
+    target: Mapping[str, Any],
+    draft: Mapping[str, Any],
+) -> CapturePlan:
+    """The plan for two configurations. Raises NoTarget and MissingRole."""
+    found = startup(tree, program, words, scenario, target, draft)
+    rows = [
+        PathPlan(phase, Path.EAGER, found.final, found.calls, "", _open(found))
+        for phase in (Phase.EXTEND, Phase.VERIFY)
+    ]
+    for recording in found.recordings:
+        phase = Phase.VERIFY if recording.path is Path.DECODE_GRAPH else Phase.EXTEND
+        rows.append(_recorded(found, phase, recording))
+    if not any(row.path is Path.DECODE_GRAPH for row in rows):
+        reason = found.stopped or "the walk met no runner that records graphs for the target"
+        rows.append(PathPlan(Phase.VERIFY, Path.DECODE_GRAPH, Requested(), (), "", reason))
+    return CapturePlan(tuple(dict.fromkeys(rows)), found.calls, found.missing, found.stopped, found.unmet)
+
+
+def _recorded(found: Startup, phase: Phase, recording: Recording) -> PathPlan:
+    before = found.calls[: recording.calls]
+    return PathPlan(phase, recording.path, recording.requested, before, recording.runner, _why(recording.requested))
+
+
+def _open(found: Startup) -> str:
+    if found.stopped:
+        return found.stopped
+    if found.unmet:
+        path, line = found.unmet[0]
+        return f"the walk did not come to the setter call at {path}:{line}"
+    return _why(found.final)
+
+
+def _why(requested: Requested) -> str:
+    return "; ".join(f"{u.owner}.{u.attribute}: {u.reason}" for u in requested.unclear)

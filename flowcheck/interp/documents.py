@@ -1,0 +1,106 @@
+"""Objects whose attributes are the keys of a document, such as a model's configuration.
+
+What the document writes is known. What it does not write, a class that lies outside the tree may give all the same: the
+object says of which names that can be true, and whether reading any other name raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flowcheck.interp.frames import Dead
+from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.values import NONE, Known, Ref, Unknown, Value, join
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
+    from flowcheck.syntax import ir
+
+__all__ = ["Absent", "attribute", "dict_of", "document", "is_document", "paths_of"]
+
+DEEPEST = 40
+
+
+@dataclass(frozen=True)
+class Absent:
+    """What a document says of the names that it does not write.
+
+    ``label`` is what people call the document. ``given``: names that a class outside the tree may define. Any other name
+    raises AttributeError when ``raises``; without, it is not known, for the reader knows that it is there.
+    """
+
+    label: str
+    given: frozenset[str] = frozenset()
+    raises: bool = True
+
+
+def document(label: str, attrs: dict[str, Value], given: frozenset[str] = frozenset(), raises: bool = True) -> Obj:
+    """An object of no class of the tree that has these attributes."""
+    obj = Obj("document", attrs=attrs)
+    obj.tag = Absent(label, given, raises)
+    return obj
+
+
+def is_document(obj: Obj) -> bool:
+    """Whether the keys of a document are what the object has."""
+    return isinstance(obj.tag, Absent)
+
+
+def attribute(
+    it: Interpreter,
+    oid: int,
+    obj: Obj,
+    name: str,
+    fr: Frame,
+    st: State,
+    node: ir.Node | None,
+    default: Value | None,
+) -> Value:
+    """What reading a name gives that the document does not write."""
+    absent = obj.tag
+    assert isinstance(absent, Absent)
+    missing = Unknown(f"{absent.label} does not write {name}", ("document", oid, name))
+    given = name in absent.given or name.startswith("_")
+    if default is not None:
+        return join(default, missing) if given else default
+    if given:
+        it.may_raise(st, node, fr)
+        return missing
+    if absent.raises:
+        it.throw("AttributeError", st, node, fr)
+        raise Dead
+    return missing
+
+
+def dict_of(it: Interpreter, st: State, value: object, depth: int = 0) -> Value:
+    """A value of JSON as Python reads it."""
+    if depth > DEEPEST:
+        return Unknown("what is nested deeper than anything that is read")
+    if isinstance(value, dict):
+        items: dict[Hashable, tuple[Value, Value]] = {
+            ("k", k): (Known(k), dict_of(it, st, v, depth + 1)) for k, v in value.items()
+        }
+        return it.new_dict(st, items)
+    if isinstance(value, (list, tuple)):
+        return it.new_list(st, [dict_of(it, st, v, depth + 1) for v in value])
+    return NONE if value is None else Known(value)
+
+
+def paths_of(attrs: dict[str, Value], st: State, prefix: str = "", depth: int = 0) -> dict[int, str]:
+    """Where in the document each of its lists and objects stands, by address."""
+    found: dict[int, str] = {}
+    for name, value in attrs.items():
+        path = f"{prefix}.{name}" if prefix else name
+        obj = st.get(value.oid) if isinstance(value, Ref) else None
+        if obj is None or not isinstance(value, Ref) or depth > DEEPEST:
+            continue
+        found[value.oid] = path
+        inside = obj.attrs
+        if obj.kind == "dict" and obj.items is not None:
+            inside = {str(k.value): v for k, v in obj.items.values() if isinstance(k, Known)}
+        for oid, where in paths_of(inside, st, path, depth + 1).items():
+            found.setdefault(oid, where)
+    return found
