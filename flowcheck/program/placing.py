@@ -6,8 +6,9 @@ One pass over the bytes. What a place means, and whose attribute it is, is for t
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -77,32 +78,49 @@ class Places:
         self._placed: dict[str, tuple[Place, ...]] = {}
 
     @cached_property
-    def _hits(self) -> dict[bytes, list[tuple[str, int, bytes, bool]]]:
-        """By name: path, position, the receiver where it is spelled apart, and whether a container is filled."""
+    def _paths(self) -> tuple[str, ...]:
+        return tuple(self._files)
+
+    def _found(self, name: bytes) -> Iterator[tuple[str, int, bytes, bool]]:
+        """Path, position, the receiver where it is spelled apart, and whether a container is filled."""
+        plain, spelled = self._hits
+        for code in plain.get(name, ()):
+            yield self._paths[code >> 33], code >> 1 & 0xFFFFFFFF, b"", bool(code & 1)
+        yield from spelled.get(name, ())
+
+    @cached_property
+    def _hits(self) -> tuple[dict[bytes, array[int]], dict[bytes, list[tuple[str, int, bytes, bool]]]]:
+        """By name: those without a receiver of their own as numbers, of which there are many (file, position, whether a
+        container is filled), and the others."""
+        plain: dict[bytes, array[int]] = {}
         out: dict[bytes, list[tuple[str, int, bytes, bool]]] = {}
-        for path, data in self._files.items():
+        for number, (path, data) in enumerate(self._files.items()):
             for m in _STORE.finditer(data):
                 if m.group(3) and b"(" in data[data.rfind(b"\n", 0, m.start()) + 1 : m.start()]:
                     continue  # an argument before a keyword, and no target among several
-                out.setdefault(m.group(1), []).append((path, m.start(), b"", m.group(2) is not None))
+                code = number << 33 | m.start() << 1 | (m.group(2) is not None)
+                plain.setdefault(m.group(1), array("q")).append(code)
             for m in _BY_NAME.finditer(data) if b"setattr(" in data else ():
                 out.setdefault(m.group(2), []).append((path, m.start(), m.group(1).strip(), False))
-        return out
+        return plain, out
 
     @cached_property
     def names(self) -> frozenset[str]:
         """The attributes that anything stores into, those of ``self`` alone left out."""
         return frozenset(
             name.decode()
-            for name, hits in self._hits.items()
-            if any(spelled or self._files[path][max(0, at - 5) : at] not in _OWN for path, at, spelled, _ in hits)
+            for name in {*self._hits[0], *self._hits[1]}
+            if any(
+                spelled or self._files[path][max(0, at - 5) : at] not in _OWN
+                for path, at, spelled, _ in self._found(name)
+            )
         )
 
     def of(self, name: str) -> tuple[Place, ...]:
         """Every store to an attribute of that name."""
         found = self._placed.get(name)
         if found is None:
-            hits = self._hits.get(name.encode(), ())
+            hits = self._found(name.encode())
             found = self._placed[name] = tuple(dict.fromkeys(self._place(*hit) for hit in hits))
         return found
 
@@ -129,7 +147,7 @@ class Places:
         for data in self._files.values():
             for m in declared.finditer(data) if name + b":" in data else ():
                 words.update(w.decode() for w in re.findall(rb"\w+", m.group(1)))
-        for path, at, spelled, fills in self._hits.get(name, ()):
+        for path, at, spelled, fills in self._found(name):
             if fills:
                 continue
             found = stored.match(self._files[path], at + 1 + len(name))
