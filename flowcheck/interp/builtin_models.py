@@ -66,6 +66,8 @@ def call(it: Interpreter, f: BuiltinV, args: Args, kw: Keywords, st: State, node
     if name.startswith("m."):
         assert f.self_ is not None
         return method(it, f.self_, name[2:], args, kw, st, node, fr)
+    if f.self_ is not None and name.startswith(("tensor.", "module.")) and it.config.tensors is not None:
+        return it.config.tensors.method(it, f, args, kw, st, node, fr)
     if name.startswith("t."):
         _, kind, attr = name.split(".", 2)
         return _type_method(it, kind, attr, args, kw, st, node, fr)
@@ -184,6 +186,8 @@ def _length(it: Interpreter, v: Value, st: State, node: ir.Node | None, fr: Fram
         obj = st.get(v.oid)
         if obj is not None and obj.kind in ("list", "dict", "set"):
             return Known(len(obj.items)) if obj.items is not None else Unknown("a length")
+        if obj is not None and obj.kind == "tensor" and it.config.tensors is not None:
+            return it.config.tensors.length(v, st)
         if obj is not None and obj.cls is not None:
             m = classes.class_attr(it, obj.cls, "__len__", st)
             if isinstance(m, FuncV):

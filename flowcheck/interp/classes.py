@@ -81,6 +81,8 @@ def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
                 c.enum_kind = "IntEnum" if e == "int" else "StrEnum"
             if e in RECORD_BASES:
                 c.is_record = True
+            if it.config.tensors is not None and it.config.tensors.plain_base(e):
+                continue
             if e not in PLAIN_BASES and not e.endswith(("Error", "Exception", "Warning")):
                 c.opaque_base = True
         if b is not c and b.opaque_base:
@@ -322,6 +324,10 @@ def construct(
         if isinstance(hook, FuncV) and not it.quiet:
             return calls.call(it, BoundV(hook, c), args, keywords, st, node, fr, open_=open_)
     site = fr.site(node) if node is not None else None
+    if it.config.tensors is not None:
+        made_of = it.config.tensors.constructed(it, c, args, keywords, st, node, fr)
+        if made_of is not None:
+            return made_of
     new = class_attr(it, c, "__new__", st)
     if isinstance(new, FuncV):
         result = calls.call(it, new, [c, *args], keywords, st, node, fr, open_=open_)

@@ -58,6 +58,10 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
         if r is None:
             return Unknown("identity", _compare_key(it, op, a, b))
         return Known(r if op == "is" else not r)
+    if it.config.tensors is not None and op not in ("in", "not in") and (isinstance(a, Ref) or isinstance(b, Ref)):
+        made = it.config.tensors.compared(it, op, a, b, fr, st, e)
+        if made is not None:
+            return made
     if op in ("in", "not in"):
         r = contains(it, a, b, fr, st, e)
         if r is None:

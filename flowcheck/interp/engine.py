@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import classes
 from flowcheck.interp.frames import Budget, CallCut, CallEvent, Dead, Frame, LazyCut, Outcome, Raised
@@ -37,6 +37,9 @@ from flowcheck.program.callgraph import Calls
 from flowcheck.program.modules import Module, Program
 from flowcheck.syntax import ir
 
+if TYPE_CHECKING:
+    from flowcheck.interp.tensor_model import TensorModel
+
 __all__ = ["Budget", "CallEvent", "Config", "Dead", "Frame", "Interpreter", "Outcome", "Raised"]
 
 
@@ -62,7 +65,7 @@ class Config:
     the tree returns (function, arguments, value, state, frame). ``apart``: the states in which a call is run one by one
     and not at once (function, arguments, state); none where that makes no difference. ``follow_raises``: whether an
     exception that nothing on the stack can catch is followed outwards through ``finally`` and context managers; without,
-    it is only noted.
+    it is only noted. ``tensors``: what tensors do; without, they are unknown.
     """
 
     tracked: frozenset[str] = frozenset()
@@ -82,6 +85,7 @@ class Config:
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
     apart: Callable[[FuncV, list[Value], State], list[State]] | None = None
     follow_raises: bool = True
+    tensors: TensorModel | None = None
     max_steps: int = 4_000_000
     max_depth: int = 60
     call_budget: int = 2_000

@@ -305,6 +305,8 @@ def join_objects(a: Obj, b: Obj) -> Obj:
     elif a.elements is not None or b.elements is not None:
         new.elements = None if a.elements is None or b.elements is None else join(a.elements, b.elements)
     new.exact = a.exact and b.exact
+    if a.tag is not b.tag and a.kind in ("tensor", "storage") and a.tag != b.tag:
+        new.tag = a.tag.joined(b.tag)
     return new
 
 

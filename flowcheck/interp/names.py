@@ -22,6 +22,7 @@ from flowcheck.interp.values import (
     LazyImport,
     ModuleV,
     Ref,
+    Slice,
     TupleV,
     Union,
     Unknown,
@@ -390,6 +391,10 @@ def store_slice(
     targets = alternatives(c)
     for x in targets:
         obj = st.get(x.oid) if isinstance(x, Ref) else None
+        if obj is not None and obj.kind == "tensor" and it.config.tensors is not None and v is not None:
+            assert isinstance(x, Ref)
+            it.config.tensors.stored(it, x, Slice(tuple(bounds)), v, fr, st, e)
+            continue
         if obj is None or obj.cls is not None or obj.kind != "list":
             it.may_raise(st, e, fr)
             if obj is not None and obj.cls is not None:

@@ -39,6 +39,7 @@ from flowcheck.interp.values import (
     FuncV,
     Known,
     Member,
+    Ref,
     TupleV,
     Union,
     Unknown,
@@ -81,6 +82,8 @@ def unary(it: Interpreter, op: str, v: Value, fr: Frame, st: State, e: ir.Node) 
         method = classes.class_attr(it, cls, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op], st)
         if isinstance(method, FuncV):
             return calls.call(it, BoundV(method, v), [], {}, st, e, fr)
+    if it.config.tensors is not None and is_kind(v, "tensor", st):
+        return it.config.tensors.unary(it, op, v, fr, st, e)
     p = plain(v)
     if isinstance(p, Known):
         try:
@@ -118,6 +121,10 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e
     if isinstance(a, Union) or isinstance(b, Union):
         pairs: list[tuple[Value, ...]] = [(x, y) for x in alternatives(a) for y in alternatives(b)]
         return each(it, pairs, st, lambda x, y, s: binary(it, op, x, y, fr, s, e))
+    if it.config.tensors is not None and (isinstance(a, Ref) or isinstance(b, Ref)):
+        made = it.config.tensors.binary(it, op, a, b, fr, st, e)
+        if made is not None:
+            return made
     custom = _custom_binary(it, op, a, b, fr, st, e)
     if custom is not None:
         return custom

@@ -1,0 +1,520 @@
+"""The target model's forward, interpreted on tensors that carry contents: which boundaries a class captures for given ids.
+
+The model is made by the tree's own ``__init__`` under one configuration, told what to capture by its own setter, and run
+on a batch. What reaches the logits processor as captured states is read there, and named relative to the input of the
+final norm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flowcheck.data import rules_dir
+from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, Stream, boundary_of, layer_index
+from flowcheck.flow.contracts import Kernels, load_kernels
+from flowcheck.flow.facts import Place
+from flowcheck.flow.modes import place_of
+from flowcheck.flow.roles import class_value
+from flowcheck.flow.stack import with_deep_stack
+from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
+from flowcheck.interp import attributes, calls, classes
+from flowcheck.interp.contents import Content, Named, Normed, Rows, Width, leaves
+from flowcheck.interp.engine import Config, Interpreter
+from flowcheck.interp.frames import Budget, Dead, Frame, Raised
+from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.tensors import content_of, is_tensor, make, read, view_of
+from flowcheck.interp.trails import Site
+from flowcheck.interp.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    ClassV,
+    ExternalV,
+    FuncV,
+    Known,
+    Ref,
+    TupleV,
+    Union,
+    Unknown,
+    Value,
+    alternatives,
+)
+from flowcheck.program.modules import Program
+from flowcheck.source import Tree
+from flowcheck.syntax import SyntaxStore
+
+__all__ = ["Forwarding", "ModelRun", "capture"]
+
+PARTS = ("text_config", "llm_config", "thinker_config")
+
+
+@dataclass
+class Arrival:
+    """What one call of the logits processor was given."""
+
+    hidden: Value
+    captured: Value
+    state: State
+    site: Site | None
+
+
+@dataclass
+class ModelRun:
+    """A built model: its interpreter, its state, and how it was told what to capture."""
+
+    it: Interpreter
+    state: State
+    model: Value
+    layers: int
+    name: str
+    stack: str = ""
+    layer_of: dict[str, int] = field(default_factory=dict)
+
+
+class Forwarding:
+    """Interpretations of target models of one tree, under one deployment. Each run has an interpreter of its own."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        *,
+        tp: int = 8,
+        fusion: bool = False,
+        words: Vocabulary | None = None,
+        kernels: Kernels | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self.tree = tree
+        self.tp = tp
+        self.fusion = fusion
+        self.words = words if words is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
+        self.kernels = kernels if kernels is not None else load_kernels(rules_dir() / "kernels.toml")
+        self.settings = dict(settings or {})
+        self.program = Program(SyntaxStore(tree, None))
+        self.arrivals: list[Arrival] = []
+        self.assumed: dict[str, None] = {}
+
+    # ------------------------------------------------------------------------------------------------------ config
+    def _literal(self, v: object) -> Value:
+        if v == "none":
+            return NONE
+        if v == "$tp":
+            return Known(self.tp)
+        if v == "$fusion":
+            return Known(self.fusion)
+        return Known(v)
+
+    def _interpreter(self) -> Interpreter:
+        words, facts = self.words.scenario, self.kernels.facts
+        functions: dict[str, Value] = dict.fromkeys(words.true_functions, TRUE)
+        functions.update(dict.fromkeys(words.false_functions, FALSE))
+        functions.update(dict.fromkeys(words.none_functions, NONE))
+        functions.update({n: Unknown(f"{n}()") for n in words.unknown_functions})
+        functions.update(
+            {n: Unknown(f"{n}()", ("asked", n)) if v == "?" else self._literal(v) for n, v in facts.functions.items()}
+        )
+        bags = words.bags
+        for name in (*bags, *self._bag_names(bags)):
+            functions.setdefault(name, Unknown(f"{name}()", ("bag", name)))
+        expressions = {**words.expressions, **facts.expressions}
+        settings = {k: self._literal(v) for k, v in (*facts.settings.items(), *self.settings.items())}
+        for name in facts.fusion_settings:
+            settings.setdefault(name, Known(self.fusion))
+        model = self.kernels.model(self.tp)
+        config = Config(
+            follow_raises=False,
+            functions=functions,
+            keyed={k: self._literal(v) for k, v in expressions.items()},
+            settings=settings,
+            observer=model.observed,
+            tensors=model,
+            max_unroll=1024,
+            max_recorded=1024,
+            max_steps=30_000_000,
+            max_depth=120,
+        )
+        for name in words.device_attributes:
+            config.attributes[("*", name)] = Known(words.device)
+        for name, v in {**words.attributes, **facts.attributes}.items():
+            config.attributes[("*", name)] = self._literal(v)
+        it = Interpreter(self.program, config)
+        config.on_return = None
+        arguments = self._arguments(it)
+        for name in words.arguments_functions:
+            functions[name] = arguments
+        return it
+
+    def _bag_names(self, patterns: Sequence[str]) -> list[str]:
+        """The functions of the tree whose names a pattern fits."""
+        import fnmatch
+
+        found: list[str] = []
+        for pattern in patterns:
+            if "*" in pattern:
+                names = self.program.corpus.captures(rb"(?m)^def[ \t]+(" + re.escape(pattern).replace(r"\*", r"\w*").encode() + rb")\(")
+                found += sorted(n for n in names if fnmatch.fnmatchcase(n, pattern))
+        return found
+
+    def _arguments(self, it: Interpreter) -> Value:
+        """The server arguments: those of the facts are known, the others are free."""
+        found = self.program.corpus.classes_with_methods(*self.words.entry.arguments_methods)
+        cls = next((v for m, c in found if (v := class_value(it, m, c.name)) is not None), None)
+        obj = Obj("free", cls) if cls is not None else Obj("plain object")
+        obj.tag = self.words.entry.arguments_attribute
+        facts = self.kernels.facts
+        given = {**self.words.scenario.arguments, **facts.arguments, **self.settings}
+        obj.attrs = {k: self._literal(v) for k, v in given.items()}
+        for name in facts.fusion_settings:
+            obj.attrs.setdefault(name, Known(self.fusion))
+        it.config.settings = {**obj.attrs, **it.config.settings}
+        return Ref(it.base_state.new(obj))
+
+    # ------------------------------------------------------------------------------------------------------- build
+    def model_class(self, it: Interpreter, architecture: str) -> ClassV | None:
+        """The class of an architecture: of its name, in a file that registers models."""
+        for module in self.program.corpus.modules_with(architecture):
+            for s in module.body:
+                if getattr(s, "name", None) == architecture and hasattr(s, "bases"):
+                    return class_value(it, module, architecture)
+        return None
+
+    def build(self, architecture: str, config: Mapping[str, Any]) -> ModelRun:
+        """Makes a model by interpreting its ``__init__``. Raises LookupError, Dead or Budget."""
+        it = self._interpreter()
+        cls = self.model_class(it, architecture)
+        if cls is None:
+            raise LookupError(f"the tree has no class {architecture}")
+        state = State(it.base)
+        frame = it.module_frame(cls.module)
+        given = self.config_object(it, state, config)
+        model = calls.call(it, cls, [], {"config": given}, state, None, frame)
+        run = ModelRun(it, state, model, self.layer_count(config), architecture)
+        self._name_modules(run)
+        return run
+
+    def layer_count(self, config: Mapping[str, Any]) -> int:
+        """How many layers a configuration says the text model has."""
+        for part in ({}, *PARTS):
+            table = config.get(part, {}) if isinstance(part, str) else config
+            for key in self.kernels.forward.layers_keys:
+                if isinstance(table, Mapping) and isinstance(table.get(key), int):
+                    return int(table[key])
+        return 0
+
+    def config_object(self, it: Interpreter, state: State, config: Mapping[str, Any]) -> Ref:
+        """A configuration as an object: what it does not say, it does not have."""
+        obj = Obj("config", attrs={k: self._literal(v) for k, v in self.kernels.facts.config.items()})
+        obj.attrs["dtype"] = obj.attrs["torch_dtype"] = ExternalV("torch.bfloat16")
+        for key, v in config.items():
+            obj.attrs[key] = self._plain(it, state, v, nested=key in PARTS or key.endswith("_config"))
+        return Ref(state.new(obj))
+
+    def _plain(self, it: Interpreter, state: State, v: Any, nested: bool = False) -> Value:
+        if isinstance(v, Mapping):
+            if nested:
+                return self.config_object(it, state, v)
+            return it.new_dict(state, {("k", k): (Known(k), self._plain(it, state, x)) for k, x in v.items()})
+        if isinstance(v, (list, tuple)):
+            return it.new_list(state, [self._plain(it, state, x) for x in v])
+        return Known(v)
+
+    def _name_modules(self, run: ModelRun) -> None:
+        """Names every module of the model by the attributes that lead to it, as PyTorch does."""
+        model = run.it.config.tensors
+        assert model is not None
+        stacks: list[tuple[int, str]] = []
+        todo: list[tuple[Value, str]] = [(run.model, "")]
+        while todo:
+            value, path = todo.pop(0)
+            for v in alternatives(value):
+                obj = run.state.get(v.oid) if isinstance(v, Ref) else None
+                if obj is None or not isinstance(v, Ref) or v.oid in model.paths:
+                    continue
+                dot = f"{path}." if path else ""
+                if obj.kind in ("list", "dict") and path:
+                    model.paths[v.oid] = path
+                    if obj.kind == "list":
+                        items = [(str(i), x) for i, x in enumerate(obj.items or ())]
+                        if any(isinstance(x, Ref) for _, x in items):
+                            stacks.append((len(items), path))
+                    else:
+                        items = [(str(k.value), x) for k, x in (obj.items or {}).values() if isinstance(k, Known)]
+                    todo += [(x, dot + name) for name, x in items]
+                elif obj.kind == "torch module" or (obj.cls is not None and model.is_module(obj.cls)):
+                    model.paths[v.oid] = path
+                    todo += [(x, dot + name) for name, x in obj.attrs.items() if name[:1] != "#"]
+        fitting = [path for n, path in stacks if n == run.layers and ".visual" not in path]
+        run.stack = min(fitting, key=len, default="")
+
+    # --------------------------------------------------------------------------------------------------------- run
+    def batch(self, run: ModelRun, member: str) -> Value:
+        """A batch of one kind, which asks for all rows."""
+        it, words = run.it, self.kernels.batch
+        found = [
+            v
+            for m, c in self.program.corpus.classes_with_members(self.words.phase.attribute, self.words.mode.attribute)
+            if c.name == words.class_name and (v := class_value(it, m, c.name)) is not None
+        ]
+        obj = Obj("free", found[0]) if found else Obj("plain object")
+        obj.tag = "batch"
+        if found:
+            for name, (owner, has_default) in classes.record_fields(it, found[0]).items():
+                v = classes.class_attr(it, owner, name, it.base_state) if has_default else None
+                if v is not None and name not in words.unknown and isinstance(v, Known):
+                    obj.attrs[name] = v
+        obj.attrs.update({k: self._literal(v) for k, v in words.values.items()})
+        obj.attrs[self.words.phase.attribute] = self._member(it, self.words.phase.members, member)
+        obj.attrs[self.words.mode.attribute] = self._member(it, self.words.mode.members, self.words.mode.required)
+        return Ref(run.state.new(obj))
+
+    def _member(self, it: Interpreter, members: Sequence[str], name: str) -> Value:
+        for m, c in self.program.corpus.classes_with_members(*members):
+            cls = class_value(it, m, c.name)
+            if cls is not None and cls.enum_kind:
+                for member in classes.enum_members(it, cls):
+                    if member.name == name:
+                        return member
+        return Unknown(f"the member {name}")
+
+    def set_layers(self, run: ModelRun, ids: Sequence[int] | None) -> None:
+        """Calls the tree's own setter. Raises Dead where it raises, LookupError where there is none."""
+        it, state = run.it, run.state
+        frame = it.module_frame(self._class(run).module)
+        setter = attributes.get_or(it, run.model, self.kernels.forward.setter, NONE, frame, state)
+        if setter == NONE:
+            raise LookupError(f"{run.name} has no {self.kernels.forward.setter}")
+        given: list[Value] = [] if ids is None else [it.new_list(state, [Known(i) for i in ids])]
+        calls.call(it, setter, given, {}, state, None, frame)
+
+    def _class(self, run: ModelRun) -> ClassV:
+        assert isinstance(run.model, Ref)
+        cls = run.state.obj(run.model.oid).cls
+        assert cls is not None
+        return cls
+
+    def forward(self, run: ModelRun, member: str) -> Value:
+        """Runs the model's forward on a batch of one kind."""
+        it, state = run.it, run.state
+        frame = it.module_frame(self._class(run).module)
+        rows = Unknown("the number of rows", ("rows",))
+        ids = make(it, state, Content(), Width(1), Rows(), (rows,), None)
+        positions = make(it, state, Content(), Width(1), Rows(), (rows,), None)
+        batch = self.batch(run, member)
+        assert isinstance(batch, Ref)
+        state.write(batch.oid).attrs.update(input_ids=ids, positions=positions)
+        model = it.config.tensors
+        assert model is not None
+        model.on_function = self._entered
+        self.arrivals = []
+        method = attributes.get(it, run.model, "forward", frame, state)
+        return calls.call(it, method, [ids, positions, batch], {}, state, None, frame)
+
+    def _entered(self, it: Interpreter, f: FuncV, args: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame) -> None:
+        """Sees every call of a function of the tree: the logits processor's is where captured states arrive."""
+        words = self.kernels.forward
+        if f.name != words.processor_method or f.cls is None or not any(c.name in words.processor_classes for c in f.cls.mro):
+            return
+        names = [p.name for p in f.node.params.items]
+        given = dict(zip(names, args, strict=False)) | kw
+        self.arrivals.append(
+            Arrival(given.get(words.states_parameter, NONE), given.get(words.captured_parameter, NONE), st.fork(), site)
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+def capture(
+    forwarding: Forwarding,
+    architecture: str,
+    config: Mapping[str, Any],
+    ids: Sequence[int] | None,
+    phases: Sequence[str] = ("extend", "verify"),
+) -> tuple[Capture, ...]:
+    """What a class captures for ids (None: the setter is called without any), one answer for each phase."""
+    return with_deep_stack(lambda: tuple(_capture(forwarding, architecture, config, ids, phase) for phase in phases))
+
+
+def _capture(
+    forwarding: Forwarding, architecture: str, config: Mapping[str, Any], ids: Sequence[int] | None, phase: str
+) -> Capture:
+    words = forwarding.kernels.forward
+    given = tuple(ids) if ids is not None else None
+    layers = forwarding.layer_count(config)
+
+    def failed(question: str | None, raised: tuple[str, Place | None] | None = None, run: ModelRun | None = None) -> Capture:
+        return Capture(
+            architecture, phase, given, layers, (), None, None, None, None, raised, question, _unmodelled(run), tuple(forwarding.assumed)
+        )
+
+    run: ModelRun | None = None
+    what = "its __init__"
+    it: Interpreter | None = None
+    try:
+        run = forwarding.build(architecture, config)
+        it = run.it
+        what = "its setter"
+        forwarding.set_layers(run, ids)
+        what = "its forward"
+        result = forwarding.forward(run, words.extend_member if phase == "extend" else words.verify_member)
+    except LookupError as error:
+        return failed(str(error), None, run)
+    except Dead:
+        if run is None:
+            return failed(f"{what} raises")
+        return _read_arrivals(forwarding, run, None, given, phase, failed, what)
+    except Budget as error:
+        return failed(str(error), None, run)
+    return _read_arrivals(forwarding, run, result, given, phase, failed, what)
+
+
+def _unmodelled(run: ModelRun | None) -> tuple[str, ...]:
+    model = run.it.config.tensors if run is not None else None
+    return tuple(f"{k} ({v})" for k, v in model.unmodelled.items()) if model is not None else ()
+
+
+def _raised_in(run: ModelRun) -> tuple[str, Place | None] | None:
+    found: list[Raised] = [r for r in run.it.handlers[0] if r.certain]
+    if not found:
+        return None
+    last = found[-1]
+    name = last.cls.name if last.cls is not None else last.name
+    return name, place_of(last.site) if last.site is not None else None
+
+
+def _read_arrivals(
+    forwarding: Forwarding, run: ModelRun, result: Value | None, ids: tuple[int, ...] | None, phase: str, failed: Any, what: str
+) -> Capture:
+    if not forwarding.arrivals:
+        if result is None:
+            return failed(None if _raised_in(run) else f"{what} never returns", _raised_in(run), run)  # type: ignore[no-any-return]
+        return failed("the logits processor is never called", None, run)  # type: ignore[no-any-return]
+    if len(forwarding.arrivals) > 1:
+        return failed("the logits processor is called on several paths", None, run)  # type: ignore[no-any-return]
+    arrival = forwarding.arrivals[0]
+    stream = stream_of(run, arrival)
+    states, question = _states(run, arrival, stream)
+    width, rows, concat = (None, None, None)
+    if result is not None:
+        width, rows, concat = _stored(forwarding, run, result)
+    return Capture(
+        run.name, phase, ids, run.layers, states, width, rows, concat,
+        place_of(arrival.site) if arrival.site is not None else None,
+        None, question, _unmodelled(run), tuple(forwarding.assumed),
+    )  # fmt: skip
+
+
+def stream_of(run: ModelRun, arrival: Arrival) -> Stream:
+    """The input of the final norm, as the hidden states that reach the logits processor say it."""
+    final = Content(lost="what reaches the logits processor is no norm")
+    found: list[Content] = []
+    for v in alternatives(arrival.hidden):
+        if is_tensor(v, arrival.state):
+            content = content_of(arrival.state, v)
+            if content.lost is not None:
+                final = Content(lost=content.lost)
+            for t in content.terms:
+                if isinstance(t.source, Normed):
+                    found.append(t.source.of)
+    if found and all(f == found[0] for f in found):
+        final = found[0]
+    layer_of = {}
+    for name in leaves((final,)):
+        index = layer_index(name, run.stack)
+        layer_of[name] = -1 if index is None else index
+    return Stream(final, run.layers, layer_of)
+
+
+def _states(run: ModelRun, arrival: Arrival, stream: Stream) -> tuple[tuple[Captured, ...], str | None]:
+    """The captured states in their order, or why they are not known."""
+    st = arrival.state
+    options = alternatives(arrival.captured)
+    if options == (NONE,):
+        return (), None
+    if len(options) > 1:
+        return (), "whether states are captured differs from path to path"
+    v = options[0]
+    items: list[Value] | None = None
+    container: int | None = None
+    if isinstance(v, TupleV):
+        items = list(v.items)
+    elif isinstance(v, Ref):
+        obj = st.get(v.oid)
+        if obj is not None and obj.kind == "tensor":
+            return tuple(_packed(run, arrival, v, stream)), None
+        if obj is not None and obj.kind == "list":
+            items, container = obj.items, v.oid
+        elif obj is not None and obj.cls is not None:
+            held = [x for x in obj.attrs.values() if isinstance(x, Ref) and (o := st.get(x.oid)) is not None and o.kind == "list"]
+            if len(held) == 1 and isinstance(held[0], Ref):
+                items, container = st.obj(held[0].oid).items, held[0].oid
+            if items is None and obj.items is not None:
+                items, container = list(obj.items), v.oid
+    if items is None:
+        return (), f"the captured states are {v!r}"
+    return tuple(_captured(run, arrival, x, container, stream) for x in items), None
+
+
+def _captured(run: ModelRun, arrival: Arrival, v: Value, container: int | None, stream: Stream) -> Captured:
+    st, model = arrival.state, run.it.config.tensors
+    assert model is not None
+    options = [x for x in alternatives(v)]
+    if len(options) != 1 or not isinstance(options[0], Ref) or not is_tensor(options[0], st):
+        unknown = Boundary(None, Reach.COMPLETE, False, False, False, f"it is {v!r}"[:200])
+        return Captured(unknown, unknown, "?", "?", None, None, None)
+    ref = options[0]
+    view = view_of(ref, st)
+    assert view is not None
+    now = boundary_of(content_of(st, ref), stream, bool(view.rows.shards))
+    kept = [k for k in model.keeps if k.tensor == ref.oid]
+    then, appended = now, None
+    if kept:
+        first = kept[0]
+        contents = {s.content for s in first.segments}
+        if len(contents) == 1:
+            then = boundary_of(contents.pop(), stream, bool(view.rows.shards))
+        appended = place_of(first.site) if first.site is not None else None
+    writers = st.obj(view.storage).tag.writers
+    overwritten = place_of(writers[-1]) if writers and then != now else None
+    site = st.obj(ref.oid).site
+    width = str(view.width) if view.width is not None else "?"
+    return Captured(now, then, str(view.rows), width, place_of(site) if site is not None else None, appended, overwritten)
+
+
+def _packed(run: ModelRun, arrival: Arrival, ref: Ref, stream: Stream) -> list[Captured]:
+    """States that were put side by side in one buffer."""
+    st = arrival.state
+    view = view_of(ref, st)
+    assert view is not None
+    site = st.obj(ref.oid).site
+    place = place_of(site) if site is not None else None
+    out: list[Captured] = []
+    for s in read(st, ref):
+        now = boundary_of(s.content, stream, bool(view.rows.shards))
+        out.append(Captured(now, now, str(view.rows), str(s.width), place, None, None))
+    return out
+
+
+def _stored(forwarding: Forwarding, run: ModelRun, result: Value) -> tuple[str | None, str | None, Place | None]:
+    """The width and rows of what the logits processor hands on, and where it was put together."""
+    it, st = run.it, run.state
+    found: list[tuple[str | None, str, Place | None]] = []
+    for x in alternatives(result):
+        obj = st.get(x.oid) if isinstance(x, Ref) else None
+        if obj is None:
+            return None, None, None
+        for v in alternatives(obj.attrs.get(forwarding.kernels.forward.result_attribute, NONE)):
+            view = view_of(v, st)
+            if view is None or not isinstance(v, Ref):
+                return None, None, None
+            site = st.obj(v.oid).site
+            width = str(view.width) if view.width is not None else None
+            found.append((width, str(view.rows), place_of(site) if site is not None else None))
+    if found and all(f == found[0] for f in found):
+        return found[0]
+    _ = it
+    return None, None, None
+
+
+_ = (Named, Union)

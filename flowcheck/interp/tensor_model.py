@@ -1,0 +1,469 @@
+"""What the interpreter asks about tensors: the hooks of the engine, and the contracts that stand for what is not entered.
+
+An interpretation without a :class:`TensorModel` (``Config.tensors`` is None) knows no tensors: they are unknown there.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flowcheck.interp import functions, kernels, tensor_methods, tensor_ops
+from flowcheck.interp.contents import Content, Segment, Storage
+from flowcheck.interp.frames import CallEvent
+from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.kernels import Contract
+from flowcheck.interp.tensors import View, is_tensor, read, site_text, tensors_in, view_of, widened, write
+from flowcheck.interp.trails import Site
+from flowcheck.interp.values import (
+    FALSE,
+    NONE,
+    BoundV,
+    BuiltinV,
+    ClassV,
+    ExternalV,
+    FuncV,
+    Known,
+    Ref,
+    Union,
+    Unknown,
+    Value,
+    alternatives,
+)
+from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
+
+__all__ = ["TensorModel"]
+
+LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.ParameterList", "torch.nn.Sequential"})
+ITSELF = frozenset({"to", "cuda", "eval", "train", "half", "float", "bfloat16", "requires_grad_", "apply"})
+REGISTERS = frozenset({"register_buffer", "register_parameter", "add_module", "register_module"})
+
+
+OnFunction = Callable[["Interpreter", FuncV, "list[Value]", "dict[str, Value]", State, "Site | None", "Frame"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A tensor that was put into a list: the addresses of both, what it held then, and where that stands."""
+
+    container: int
+    tensor: int
+    segments: tuple[Segment, ...]
+    site: Site | None
+
+
+class TensorModel:
+    """Contracts by name, and the names of modules. ``functions``, ``classes`` and ``externals`` map patterns to contracts.
+
+    ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
+    """
+
+    def __init__(
+        self,
+        functions: Mapping[str, Contract],
+        classes: Mapping[str, Contract],
+        externals: Mapping[str, Contract],
+        pure: Sequence[str] = (),
+        ranks: Mapping[str, int] | None = None,
+    ) -> None:
+        self.functions = dict(functions)
+        self.classes = dict(classes)
+        self.externals = dict(externals)
+        self.pure = tuple(pure)
+        self.ranks = dict(ranks or {})
+        self.paths: dict[int, str] = {}
+        self.keeps: list[Kept] = []
+        self.unmodelled: dict[str, str] = {}
+        self.on_function: OnFunction | None = None
+        self._plain = [k for k in self.functions if "." not in k]
+        self._of_function: dict[int, Contract | None] = {}
+        self._of_method: dict[tuple[int, int], Contract | None] = {}
+        self._of_class: dict[int, Contract | None] = {}
+
+    # ------------------------------------------------------------------------------------------------- attributes
+    def attribute(
+        self, it: Interpreter, ref: Ref, obj: Obj, name: str, default: Value | None, fr: Frame, st: State, node: ir.Node | None
+    ) -> Value:
+        """``x.name``, ``getattr(x, name, default)``."""
+        own = obj.attrs.get(name)
+        if own is not None:
+            return own
+        found = tensor_methods.attribute(it, ref, name, st, fr.site(node) if node is not None else None)
+        if found is not None:
+            return found
+        if not tensor_methods.is_method(name):
+            if default is not None:
+                return default
+            if name.startswith("_"):
+                it.throw("AttributeError", st, node, fr)
+        return BuiltinV("tensor." + name, ref)
+
+    def module_attribute(self, it: Interpreter, ref: Ref, obj: Obj, name: str) -> Value | None:
+        """What every module has from PyTorch; None for any other name."""
+        if name in ITSELF or name in REGISTERS or name in MODULE_NAMES:
+            return BuiltinV("module." + name, ref)
+        return FALSE if name == "training" else None
+
+    def is_module(self, c: ClassV) -> bool:
+        """Whether a class of the tree is a module of PyTorch."""
+        return any(e in MODULE_CLASSES for b in c.mro for e in b.external)
+
+    def plain_base(self, name: str) -> bool:
+        """Whether a base outside the tree adds nothing that is not known."""
+        return name in MODULES
+
+    # -------------------------------------------------------------------------------------------------- operators
+    def binary(self, it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> Value | None:
+        """``a op b``; None when neither is a tensor."""
+        if not (is_tensor(a, st) or is_tensor(b, st)):
+            return None
+        for x in (a, b):
+            if isinstance(x, Known) and (x.value is None or isinstance(x.value, str)):
+                it.throw("TypeError", st, e, fr)
+        return tensor_ops.binary(it, op, a, b, st, fr.site(e) if e is not None else None)
+
+    def unary(self, it: Interpreter, op: str, v: Value, fr: Frame, st: State, e: ir.Node) -> Value:
+        """``op x``."""
+        if op == "-":
+            return tensor_ops.binary(it, "*", v, Known(-1), st, fr.site(e))
+        return tensor_ops.loose(it, st, op, [v], fr.site(e))
+
+    def compared(self, it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> Value | None:
+        """``a == b`` and the like; None when neither is a tensor."""
+        if not (is_tensor(a, st) or is_tensor(b, st)):
+            return None
+        if op in ("==", "!=") and NONE in (a, b):
+            return Known(op == "!=")
+        return tensor_ops.loose(it, st, op, [a, b], fr.site(e) if e is not None else None)
+
+    def augmented(self, it: Interpreter, op: str, old: Value, new: Value, fr: Frame, st: State, s: ir.Node) -> Value:
+        """``x op= new``, in place."""
+        assert isinstance(old, Ref)
+        if isinstance(new, Union):
+            options = [(x,) for x in new.items]
+
+            def arm(x: Value, state: State) -> Value:
+                return self.augmented(it, op, old, x, fr, state, s)
+
+            return it.both(st, [(st.fork(), lambda state, x=x: arm(x, state)) for (x,) in options])  # type: ignore[misc]
+        if isinstance(new, Known) and (new.value is None or isinstance(new.value, str)):
+            it.throw("TypeError", st, s, fr)
+        tensor_ops.in_place(it, op, old, new, st, fr.site(s))
+        return old
+
+    def taken(self, it: Interpreter, ref: Ref, key: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
+        """``x[key]``."""
+        return tensor_ops.taken(it, ref, key, st, fr.site(e) if e is not None else None)
+
+    def stored(self, it: Interpreter, ref: Ref, key: Value, v: Value, fr: Frame, st: State, e: ir.Node | None) -> None:
+        """``x[key] = v``."""
+        for x in alternatives(v):
+            tensor_ops.assigned(it, ref, key, x, st, fr.site(e) if e is not None else None)
+            if isinstance(v, Union):
+                tensor_ops.assigned(it, widened(it, st, ref, None, whole=False), key, x, st, None)
+
+    def length(self, ref: Ref, st: State) -> Value:
+        """``len(x)``."""
+        view = view_of(ref, st)
+        return view.dims[0] if view is not None and view.dims else Unknown("a number of rows")
+
+    def kept(self, container: Value, v: Value, st: State, site: Site | None) -> None:
+        """A value is put into a list: what a tensor holds at that moment may be overwritten later."""
+        if isinstance(container, Ref):
+            for x in alternatives(v):
+                if isinstance(x, Ref) and is_tensor(x, st):
+                    self.keeps.append(Kept(container.oid, x.oid, read(st, x), site))
+
+    def element(self, it: Interpreter, ref: Ref, st: State) -> Value:
+        """What going over a tensor gives, or what unpacking something that may be one gives."""
+        return widened(it, st, ref, None, width=None, dims=None, whole=False)
+
+    # ------------------------------------------------------------------------------------------------------- calls
+    def method(
+        self, it: Interpreter, f: BuiltinV, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+    ) -> Value:
+        """A method of a tensor or of PyTorch's modules."""
+        kind, name = f.name.split(".", 1)
+        assert isinstance(f.self_, Ref)
+        if kind == "tensor":
+            union = next((i for i, a in enumerate(args) if isinstance(a, Union)), None)
+            if union is not None:
+
+                def arm(x: Value) -> Value:
+                    return self.method(it, f, [*args[:union], x, *args[union + 1 :]], kw, st, node, fr)  # type: ignore[index,operator]
+
+                from flowcheck.interp.values import union_of
+
+                if name.endswith("_"):
+                    for x in alternatives(args[union]):
+                        write_weakly(it, f.self_, name, [*args[:union], x, *args[union + 1 :]], kw, st, node, fr)
+                    return f.self_
+                return union_of([arm(x) for x in alternatives(args[union])])
+            return tensor_methods.method(it, f.self_, name, args, kw, st, node, fr)
+        if name in REGISTERS and args and isinstance(args[0], Known):
+            value = args[1] if len(args) > 1 else kw.get("tensor", kw.get("param", kw.get("module", NONE)))
+            st.write(f.self_.oid).attrs[str(args[0].value)] = value
+            return NONE
+        if name in ITSELF:
+            return f.self_
+        return Unknown(f"module.{name}(…)")
+
+    def of_function(self, f: FuncV) -> Contract | None:
+        """The contract of a function of the tree, by its name or by a class that its class descends from."""
+        key = id(f.node)
+        if f.cls is None and key in self._of_function:
+            return self._of_function[key]
+        found = self.functions.get(f.name) if f.cls is None else None
+        if found is None and f.cls is None:
+            found = next((self.functions[p] for p in self._plain if fnmatch.fnmatchcase(f.name, p)), None)
+        if f.cls is None:
+            self._of_function[key] = found
+        return found
+
+    def of_method(self, f: FuncV, c: ClassV) -> Contract | None:
+        """The contract of a method that is called on an instance of ``c``."""
+        key = (id(f.node), c.oid)
+        if key not in self._of_method:
+            self._of_method[key] = self._find_method(f, c)
+        return self._of_method[key]
+
+    def _find_method(self, f: FuncV, c: ClassV) -> Contract | None:
+        for b in c.mro:
+            name = f"{b.name}.{f.name}"
+            found = self.functions.get(name) or next(
+                (k for p, k in self.functions.items() if "*" in p and "." in p and fnmatch.fnmatchcase(name, p)), None
+            )
+            if found is not None:
+                return found
+        if f.name in ("forward", "__call__"):
+            return self.of_class(c)
+        return None
+
+    def of_class(self, c: ClassV) -> Contract | None:
+        """The contract that stands for a class."""
+        if c.oid not in self._of_class:
+            found = None
+            for b in c.mro:
+                found = self.classes.get(b.name) or next(
+                    (k for p, k in self.classes.items() if "*" in p and fnmatch.fnmatchcase(b.name, p)), None
+                )
+                if found is not None:
+                    break
+            self._of_class[c.oid] = found
+        return self._of_class[c.oid]
+
+    def function(
+        self, it: Interpreter, f: FuncV, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+    ) -> Value | None:
+        """What a function of the tree with a contract gives; None when it is to be entered."""
+        if self.on_function is not None:
+            self.on_function(it, f, args, kw, st, fr.site(node) if node is not None else None, fr)
+        contract: Contract | None
+        module: Value | None = None
+        if f.cls is None or f.kind == "static":
+            contract = self.of_function(f)
+        else:
+            module = args[0] if args else None
+            obj = st.get(module.oid) if isinstance(module, Ref) else None
+            contract = self.of_method(f, obj.cls if obj is not None and obj.cls is not None else f.cls)
+        if contract is None:
+            return None
+        names = tuple(p.name for p in f.node.params.items if p.kind in ("pos", "arg", "kw"))
+        given = args
+        if module is not None:
+            names, given = names[1:], args[1:]
+        if contract.module is not None:
+            place = names.index(contract.module) if contract.module in names else contract.module
+            module = kw.get(str(contract.module))
+            if module is None and isinstance(place, int) and place < len(given):
+                module = given[place]
+        return self.by_contract(it, contract, given, kw, names, module, st, node, fr, f.qualname)
+
+    def by_contract(
+        self,
+        it: Interpreter,
+        contract: Contract,
+        args: list[Value],
+        kw: dict[str, Value],
+        names: tuple[str, ...],
+        module: Value | None,
+        st: State,
+        node: ir.Node | None,
+        fr: Frame,
+        what: str,
+    ) -> Value | None:
+        """Applies a contract, to each alternative of an argument that has several."""
+        for which in contract.inputs:
+            place = names.index(which) if isinstance(which, str) and which in names else which
+            v = kw.get(which) if isinstance(which, str) and which in kw else None
+            if v is None and isinstance(place, int) and place < len(args):
+                v = args[place]
+            if isinstance(v, Union) and len(tensors_in([v], st, 0)) > 0:
+
+                def arm(x: Value, place: int | str = place, which: int | str = which) -> Value:
+                    return NONE
+
+                def run(state: State, x: Value, place: int | str = place) -> Value:
+                    if isinstance(place, int) and place < len(args):
+                        given, keywords = [*args[:place], x, *args[place + 1 :]], kw
+                    else:
+                        given, keywords = args, {**kw, str(place): x}
+                    made = self.by_contract(it, contract, given, keywords, names, module, state, node, fr, what)
+                    return made if made is not None else Unknown(f"{what}(…)")
+
+                return it.both(st, [(st.fork(), lambda state, x=x: run(state, x)) for x in v.items])  # type: ignore[misc]
+        site = fr.site(node) if node is not None else None
+        path = self.path_of(module, fr) or f"{what}@{site_text(site)}"
+        ranks = self.ranks.get(contract.group) if contract.group is not None else None
+        call = kernels.Call(it, st, args, kw, names, module, path, site, ranks, node, fr)
+        made = kernels.apply(contract, call)
+        if made is None:
+            made = self.unknown(it, what, args, kw, st, node, fr, "is not called as its contract says")
+        return made
+
+    def path_of(self, module: Value | None, fr: Frame) -> str:
+        """The name of a module, or of the module whose method runs."""
+        if isinstance(module, Ref):
+            found = self.paths.get(module.oid)
+            if found is not None:
+                return found
+        for frame in fr.chain():
+            if isinstance(frame.self_, Ref):
+                found = self.paths.get(frame.self_.oid)
+                if found is not None:
+                    return found
+        return ""
+
+    def constructed(
+        self, it: Interpreter, c: ClassV, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+    ) -> Value | None:
+        """An instance of a class that a contract stands for: it holds what its constructor was given."""
+        if self.of_class(c) is None:
+            return None
+        from flowcheck.interp.classes import class_attr
+
+        obj = Obj("free", c, site=fr.site(node) if node is not None else None)
+        init = class_attr(it, c, "__init__", st)
+        if isinstance(init, FuncV):
+            obj.attrs = functions.bind(it, init, [NONE, *args], kw, st, False, node, fr)
+            first = init.node.params.items[0].name if init.node.params.items else ""
+            obj.attrs.pop(first, None)
+        obj.tag = c.name
+        return Ref(st.new(obj))
+
+    def external(
+        self, it: Interpreter, f: ExternalV, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+    ) -> Value | None:
+        """A call of something outside the tree; None when it is no business of tensors."""
+        name = f.name
+        if name in LISTS:
+            items = None
+            if len(args) == 1 and not kw:
+                from flowcheck.interp.builtin_models import MODELS
+
+                return MODELS["list"](it, args, {}, st, node, fr)
+            return it.new_list(st, list(args) if items is None else items)
+        if name == "torch.nn.ModuleDict":
+            from flowcheck.interp.builtin_models import MODELS
+
+            return MODELS["dict"](it, args, kw, st, node, fr)
+        if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"):
+            return args[0] if args else kw.get("data", Unknown("a parameter"))
+        contract = self.of_external(name)
+        if contract is not None:
+            return self.by_contract(it, contract, args, kw, (), None, st, node, fr, name)
+        last = name.rsplit(".", 1)[-1]
+        if name.startswith(("torch.nn.functional.", "torch.special.")) or name.count(".") == 1 and name.startswith("torch."):
+            return tensor_methods.function(it, last, args, kw, st, fr, node)
+        if name.startswith("torch.nn.") and last[:1].isupper():
+            obj = Obj("torch module", attrs=dict(kw))
+            obj.items = list(args)
+            obj.tag = last
+            return Ref(st.new(obj))
+        if not tensors_in([*args, *kw.values()], st):
+            return None
+        if any(fnmatch.fnmatchcase(name, p) for p in self.pure):
+            return tensor_ops.loose(it, st, last, [*args, *kw.values()], fr.site(node) if node is not None else None)
+        return self.unknown(it, name, args, kw, st, node, fr, "has no contract")
+
+    def of_external(self, name: str) -> Contract | None:
+        """The contract of something outside the tree."""
+        found = self.externals.get(name)
+        if found is None:
+            found = next((k for p, k in self.externals.items() if "*" in p and fnmatch.fnmatchcase(name, p)), None)
+        return found
+
+    def called(self, it: Interpreter, ref: Ref, obj: Obj, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame) -> Value:
+        """A module of PyTorch's own, called."""
+        site = fr.site(node) if node is not None else None
+        if obj.tag == "Identity" and args:
+            return args[0]
+        stands = self.classes.get(str(obj.tag))
+        if stands is not None:
+            made = self.by_contract(it, stands, args, kw, (), ref, st, node, fr, str(obj.tag))
+            return made if made is not None else Unknown(f"{obj.tag}(…)")
+        width = obj.items[1] if obj.tag == "Linear" and len(obj.items) > 1 else obj.attrs.get("out_features")
+        contract = Contract("module")
+        made = self.by_contract(it, contract, args, kw, (), ref, st, node, fr, f"torch.nn.{obj.tag}")
+        if made is not None and is_tensor(made, st):
+            w = tensor_ops.width_of(width) if width is not None else None
+            view = view_of(made, st)
+            assert view is not None
+            if w is not None and isinstance(made, Ref):
+                held = st.obj(view.storage).tag.segments[0].content
+                from flowcheck.interp.tensors import make
+
+                dims = (*view.dims[:-1], tensor_ops.value_of(w)) if view.dims else None
+                return make(it, st, held, w, view.rows, dims, site)
+        return made if made is not None else Unknown(f"torch.nn.{obj.tag}(…)")
+
+    def observed(self, it: Interpreter, event: CallEvent) -> Value | None:
+        """A call that is not entered: unknown code may write the tensors that it is given."""
+        values = [*event.args, *event.keywords.values()]
+        if isinstance(event.callee, ExternalV):
+            return self.external(it, event.callee, event.args, event.keywords, event.state, event.node, event.frame)
+        contract = self.functions.get(event.name)
+        if contract is not None:
+            it_, args, kw = it, event.args, event.keywords
+            return self.by_contract(it_, contract, args, kw, (), None, event.state, event.node, event.frame, event.name)
+        if not tensors_in(values, event.state):
+            return None
+        return self.unknown(it, event.name, event.args, event.keywords, event.state, event.node, event.frame, "is not known")
+
+    def unknown(
+        self, it: Interpreter, name: str, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame, why: str
+    ) -> Value:
+        """Something that is given tensors and that nobody knows: it may write them, and gives what depends on them."""
+        site = fr.site(node) if node is not None else None
+        self.unmodelled.setdefault(f"{name} {why}", site_text(site))
+        values = [*args, *kw.values()]
+        made = tensor_ops.loose(it, st, name, values, site)
+        for ref in tensors_in(values, st):
+            lost = Content(lost=f"{name} may write it at {site_text(site)}")
+            write(it, st, widened(it, st, ref, None, whole=False), lost, site)
+        return made
+
+
+def write_weakly(
+    it: Interpreter, ref: Ref, name: str, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+) -> None:
+    """An in-place method that may have run or not."""
+    tensor_methods.method(it, widened(it, st, ref, None, whole=False), name, args, kw, st, node, fr)
+
+
+MODULE_CLASSES = frozenset({"torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.ModuleList"})
+MODULES = MODULE_CLASSES | {"abc.ABC", "typing.Protocol"}
+MODULE_NAMES = frozenset(
+    {
+        "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers", "named_buffers",
+        "state_dict", "load_state_dict", "register_forward_hook", "register_forward_pre_hook", "get_submodule", "zero_grad",
+    }
+)  # fmt: skip
+
+_ = (BoundV, View, Storage)
