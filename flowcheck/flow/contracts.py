@@ -84,6 +84,8 @@ class FactWords(_Table):
     expressions: dict[str, Any]
     attributes: dict[str, Any]
     config: dict[str, Any]
+    resolved: dict[str, str]
+    globals: dict[str, Any]
     groups: tuple[str, ...]
     fusion_settings: tuple[str, ...]
 
@@ -98,11 +100,12 @@ class Kernels(_Table):
     function: tuple[ContractWords, ...]
     cls: tuple[ContractWords, ...]
     external: tuple[ContractWords, ...]
+    unknown: tuple[ContractWords, ...]
 
     def model(self, tp: int) -> TensorModel:
         """What the interpreter knows of tensors, for so many ranks."""
         tables: list[dict[str, Contract]] = []
-        for words in (self.function, self.cls, self.external):
+        for words in (self.function, self.cls, self.external, self.unknown):
             table: dict[str, Contract] = {}
             for entry in words:
                 contract = entry.contract()

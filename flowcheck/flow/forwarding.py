@@ -86,19 +86,26 @@ class Forwarding:
         words: Vocabulary | None = None,
         kernels: Kernels | None = None,
         settings: Mapping[str, object] | None = None,
+        rows: int = 37,
     ) -> None:
         self.tree = tree
         self.tp = tp
         self.fusion = fusion
+        self.rows = rows
         self.words = words if words is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
         self.kernels = kernels if kernels is not None else load_kernels(rules_dir() / "kernels.toml")
         self.settings = dict(settings or {})
         self.program = Program(SyntaxStore(tree, None))
+        self.it: Interpreter | None = None
         self.arrivals: list[Arrival] = []
         self.assumed: dict[str, None] = {}
 
     # ------------------------------------------------------------------------------------------------------ config
-    def _literal(self, v: object) -> Value:
+    def _literal(self, v: object, name: str = "") -> Value:
+        if v == "$group":
+            return Unknown(name, ("group", name), not_none=True)
+        if v == "$algorithm":
+            return Known("EAGLE3")
         if v == "none":
             return NONE
         if v == "$tp":
@@ -113,14 +120,15 @@ class Forwarding:
         functions.update(dict.fromkeys(words.false_functions, FALSE))
         functions.update(dict.fromkeys(words.none_functions, NONE))
         functions.update({n: Unknown(f"{n}()") for n in words.unknown_functions})
+        members = {n: v[8:] for n, v in facts.functions.items() if isinstance(v, str) and v.startswith("$member ")}
         functions.update(
-            {n: Unknown(f"{n}()", ("asked", n)) if v == "?" else self._literal(v) for n, v in facts.functions.items()}
+            {n: Unknown(f"{n}()", ("asked", n)) if v == "?" else self._literal(v) for n, v in facts.functions.items() if n not in members}
         )
         bags = words.bags
         for name in (*bags, *self._bag_names(bags)):
             functions.setdefault(name, Unknown(f"{name}()", ("bag", name)))
         expressions = {**words.expressions, **facts.expressions}
-        settings = {k: self._literal(v) for k, v in (*facts.settings.items(), *self.settings.items())}
+        settings = {k: self._literal(v, k) for k, v in (*facts.settings.items(), *self.settings.items())}
         for name in facts.fusion_settings:
             settings.setdefault(name, Known(self.fusion))
         model = self.kernels.model(self.tp)
@@ -142,10 +150,26 @@ class Forwarding:
             config.attributes[("*", name)] = self._literal(v)
         it = Interpreter(self.program, config)
         config.on_return = None
+        config.globals.update({k: self._literal(v) for k, v in facts.globals.items()})
+        config.externals["torch.cuda.is_available()"] = TRUE
+        config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
+        it.forced_facts[("value", ("rows",))] = self.rows
+        for name, text in members.items():
+            found = self._named_member(it, *text.split("."))
+            if found is not None:
+                functions[name] = found
         arguments = self._arguments(it)
         for name in words.arguments_functions:
             functions[name] = arguments
         return it
+
+    def _named_member(self, it: Interpreter, cls: str, name: str) -> Value | None:
+        """A member of an enum of the tree, by name."""
+        for module in self.program.corpus.modules_with(cls, name):
+            c = class_value(it, module, cls) if any(getattr(s, "name", None) == cls for s in module.body) else None
+            if c is not None and c.enum_kind:
+                return next((m for m in classes.enum_members(it, c) if m.name == name), None)
+        return None
 
     def _bag_names(self, patterns: Sequence[str]) -> list[str]:
         """The functions of the tree whose names a pattern fits."""
@@ -183,17 +207,33 @@ class Forwarding:
 
     def build(self, architecture: str, config: Mapping[str, Any]) -> ModelRun:
         """Makes a model by interpreting its ``__init__``. Raises LookupError, Dead or Budget."""
-        it = self._interpreter()
+        it = self.it = self._interpreter()
         cls = self.model_class(it, architecture)
         if cls is None:
             raise LookupError(f"the tree has no class {architecture}")
         state = State(it.base)
         frame = it.module_frame(cls.module)
         given = self.config_object(it, state, config)
+        for name, resolver in self.kernels.facts.resolved.items():
+            value = self._resolved(it, state, resolver, given)
+            if value is not None:
+                it.config.settings[name] = value
         model = calls.call(it, cls, [], {"config": given}, state, None, frame)
         run = ModelRun(it, state, model, self.layer_count(config), architecture)
         self._name_modules(run)
         return run
+
+    def _resolved(self, it: Interpreter, state: State, name: str, config: Value) -> Value | None:
+        """What a function of the tree makes of the configuration; None where the tree has none of the name."""
+        for module in self.program.corpus.modules_with(name):
+            if any(getattr(s, "name", None) == name for s in module.body):
+                frame = it.module_frame(module)
+                try:
+                    f = attributes.get(it, it.module_value(module.name), name, frame, state)
+                    return calls.call(it, f, [config], {}, state, None, frame)
+                except Dead:
+                    return None
+        return None
 
     def layer_count(self, config: Mapping[str, Any]) -> int:
         """How many layers a configuration says the text model has."""
@@ -362,7 +402,8 @@ def _capture(
         return failed(str(error), None, run)
     except Dead:
         if run is None:
-            return failed(f"{what} raises")
+            raised = _raised_in(forwarding.it) if forwarding.it is not None else None
+            return failed(None if raised is not None else f"{what} raises", raised)
         return _read_arrivals(forwarding, run, None, given, phase, failed, what)
     except Budget as error:
         return failed(str(error), None, run)
@@ -374,8 +415,8 @@ def _unmodelled(run: ModelRun | None) -> tuple[str, ...]:
     return tuple(f"{k} ({v})" for k, v in model.unmodelled.items()) if model is not None else ()
 
 
-def _raised_in(run: ModelRun) -> tuple[str, Place | None] | None:
-    found: list[Raised] = [r for r in run.it.handlers[0] if r.certain]
+def _raised_in(it: Interpreter) -> tuple[str, Place | None] | None:
+    found: list[Raised] = [r for r in it.handlers[0] if r.certain]
     if not found:
         return None
     last = found[-1]
@@ -388,7 +429,7 @@ def _read_arrivals(
 ) -> Capture:
     if not forwarding.arrivals:
         if result is None:
-            return failed(None if _raised_in(run) else f"{what} never returns", _raised_in(run), run)  # type: ignore[no-any-return]
+            return failed(None if _raised_in(run.it) else f"{what} never returns", _raised_in(run.it), run)  # type: ignore[no-any-return]
         return failed("the logits processor is never called", None, run)  # type: ignore[no-any-return]
     if len(forwarding.arrivals) > 1:
         return failed("the logits processor is called on several paths", None, run)  # type: ignore[no-any-return]

@@ -535,6 +535,8 @@ def _beyond_instance(
         return missing
     if name in OF_OBJECT:
         return BuiltinV("super." + name, b)
+    if obj.kind == "list" and name in CONTAINER_NAMES["list"]:
+        return BuiltinV("m." + name, b)  # an instance of a class that derives from list
     if it.config.tensors is not None and it.config.tensors.is_module(obj.cls):
         found = it.config.tensors.module_attribute(it, b, obj, name)
         if found is not None:

@@ -339,6 +339,8 @@ def construct(
     if it.in_base and it.lazy_depth and not c.is_record:
         return _eager(it, c, args, keywords, st, node, fr, open_)
     obj = Obj("object", c, site=site)
+    if it.config.tensors is not None and any("list" in b.external for b in c.mro):
+        obj.kind, obj.items = "list", []
     made = _is_made_record(c)
     if made and stores_itself(it, c, st):
         ref = it.alloc(st, obj, site)

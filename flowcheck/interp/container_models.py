@@ -139,7 +139,10 @@ def _dict_method(
         rows: list[Value] = [
             TupleV(p) if name == "items" else p[0] if name == "keys" else p[1] for p in obj.items.values()
         ]
-        return it.new_list(st, rows)
+        view = it.new_list(st, rows)
+        if name != "values":
+            st.write(view.oid).tag = "view"  # sets can be made of it with operators
+        return view
     if name == "copy":
         return it.alloc(st, obj.copy())
     w = st.write(x.oid)

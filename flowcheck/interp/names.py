@@ -469,6 +469,11 @@ def _unpack(it: Interpreter, t: ir.TupleExpr | ir.ListExpr, v: Value, fr: Frame,
     rows: list[list[Value]] = []
     unknown = False
     for x in alternatives(v):
+        if it.config.tensors is not None and isinstance(x, Ref) and not stars:
+            parts = it.config.tensors.unpacked(it, x, n, st, t, fr)
+            if parts is not None:
+                rows.append(parts)
+                continue
         items = operators.iterate(it, x, fr, st, t) if not isinstance(x, Known) or x.value is not None else None
         if items is None:
             if isinstance(x, Known) and x.value is None:

@@ -166,6 +166,8 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e
     if op == "|" and is_kind(a, "dict", st) and is_kind(b, "dict", st):
         x_items, y_items = st.obj(a.oid).items, st.obj(b.oid).items  # type: ignore[attr-defined]
         return it.new_dict(st, None if x_items is None or y_items is None else {**x_items, **y_items})
+    if op in ("|", "&", "-", "^"):
+        a, b = (_as_set(it, v, st) for v in (a, b))
     if op in ("|", "&", "-", "^") and is_kind(a, "set", st) and is_kind(b, "set", st):
         return _set_op(it, op, a, b, st)
     if op == "|" and (isinstance(a, (ClassV, BuiltinV, ExternalV)) or isinstance(b, (ClassV, BuiltinV, ExternalV))):
@@ -177,6 +179,14 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e
         it.throw("TypeError", st, e, fr)
     it.may_raise(st, e, fr)
     return Unknown("arithmetic", _op_key(op, a, b))
+
+
+def _as_set(it: Interpreter, v: Value, st: State) -> Value:
+    """The keys or items of a dict as the set that they are to operators; anything else unchanged."""
+    obj = st.get(v.oid) if isinstance(v, Ref) else None
+    if obj is not None and obj.kind == "list" and obj.tag == "view" and obj.items is not None:
+        return it.new_list(st, list(obj.items), None, "set")
+    return v
 
 
 def _scalar(it: Interpreter, op: str, x: Any, y: Any, fr: Frame, st: State, e: ir.Node | None) -> Value:

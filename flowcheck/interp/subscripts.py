@@ -77,7 +77,7 @@ def take(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node |
         obj = st.get(c.oid)
         if obj is None:
             return Unknown("an element")
-        if obj.cls is not None:
+        if obj.cls is not None and obj.kind != "list":
             return _take_object(it, c, obj, k, fr, st, e)
         if obj.kind == "tensor" and it.config.tensors is not None:
             return it.config.tensors.taken(it, c, k, fr, st, e)

@@ -62,6 +62,8 @@ def attribute(it: Interpreter, ref: Ref, name: str, st: State, site: Site | None
     assert view is not None
     if name == "shape":
         return TupleV(view.dims) if view.dims is not None else Unknown("the shape of a tensor")
+    if name == "dtype" and view.whole:
+        return ExternalV("torch.bfloat16")  # that of activations and weights; what is cast has another
     if name in ("dtype", "device", "layout"):
         return Unknown(f"a {name}", ("tensor", name))
     if name == "ndim":
@@ -106,8 +108,10 @@ def method(
         return _size(view.dims, args)
     if name == "dim":
         return Known(len(view.dims)) if view.dims is not None else Unknown("a number of dimensions")
+    if name == "numel":
+        return _numel(it, view.dims)
     if name in NUMBERS:
-        return Unknown(f"{name} of a tensor", ("tensor", name, view.dims) if name == "numel" and view.dims else None)
+        return Unknown(f"{name} of a tensor")
     if name in ("is_contiguous", "is_floating_point"):
         return Unknown(name, ("tensor", name))
     if name == "copy_" and args:
@@ -125,6 +129,17 @@ def method(
         return NONE
     found = function(it, name, [ref, *args], kw, st, fr, node)
     return found if found is not None else Unknown(f"x.{name}(…)")
+
+
+def _numel(it: Interpreter, dims: tuple[Value, ...] | None) -> Value:
+    """How many elements: a number where the batch has a number of rows (see ``Interpreter.forced_facts``)."""
+    total = 1
+    for d in dims if dims is not None else (NONE,):
+        number = it.forced_facts.get(("value", d.key)) if isinstance(d, Unknown) else d.value if isinstance(d, Known) else None
+        if not isinstance(number, int):
+            return Unknown("numel of a tensor", ("tensor", "numel", dims) if dims else None)
+        total *= number
+    return Known(total)
 
 
 def _size(dims: tuple[Value, ...] | None, args: list[Value]) -> Value:

@@ -59,7 +59,8 @@ class Kept:
 
 
 class TensorModel:
-    """Contracts by name, and the names of modules. ``functions``, ``classes`` and ``externals`` map patterns to contracts.
+    """Contracts by name, and the names of modules. ``functions``, ``classes`` and ``externals`` map patterns to contracts,
+    ``unknowns`` those of how something that is not known is reached.
 
     ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
     """
@@ -69,12 +70,14 @@ class TensorModel:
         functions: Mapping[str, Contract],
         classes: Mapping[str, Contract],
         externals: Mapping[str, Contract],
+        unknowns: Mapping[str, Contract],
         pure: Sequence[str] = (),
         ranks: Mapping[str, int] | None = None,
     ) -> None:
         self.functions = dict(functions)
         self.classes = dict(classes)
         self.externals = dict(externals)
+        self.unknowns = dict(unknowns)
         self.pure = tuple(pure)
         self.ranks = dict(ranks or {})
         self.paths: dict[int, str] = {}
@@ -172,6 +175,15 @@ class TensorModel:
         """``len(x)``."""
         view = view_of(ref, st)
         return view.dims[0] if view is not None and view.dims else Unknown("a number of rows")
+
+    def unpacked(self, it: Interpreter, ref: Ref, n: int, st: State, node: ir.Node, fr: Frame) -> list[Value] | None:
+        """The parts of a tensor that is unpacked over its rows; None when it is none. It raises for any other number."""
+        view = view_of(ref, st)
+        if view is None:
+            return None
+        if view.dims and view.dims[0] != Known(n):
+            it.throw("ValueError", st, node, fr)
+        return [self.element(it, ref, st) for _ in range(n)]
 
     def kept(self, container: Value, v: Value, st: State, site: Site | None) -> None:
         """A value is put into a list: what a tensor holds at that moment may be overwritten later."""
@@ -304,6 +316,12 @@ class TensorModel:
             v = kw.get(which) if isinstance(which, str) and which in kw else None
             if v is None and isinstance(place, int) and place < len(args):
                 v = args[place]
+            if isinstance(v, Union) and contract.kind == "module" and _alike(v, st):
+                v = v.items[0]  # what a module adds is named after the module, whatever it is given
+                if isinstance(place, int) and place < len(args):
+                    args = [*args[:place], v, *args[place + 1 :]]
+                else:
+                    kw = {**kw, str(which): v}
             if isinstance(v, Union) and len(tensors_in([v], st, 0)) > 0:
 
                 def arm(x: Value, place: int | str = place, which: int | str = which) -> Value:
@@ -429,6 +447,9 @@ class TensorModel:
         if isinstance(event.callee, ExternalV):
             return self.external(it, event.callee, event.args, event.keywords, event.state, event.node, event.frame)
         contract = self.functions.get(event.name)
+        if contract is None and isinstance(event.callee, Unknown):
+            how = event.callee.reason
+            contract = next((k for p, k in self.unknowns.items() if fnmatch.fnmatchcase(how, p)), None)
         if contract is not None:
             it_, args, kw = it, event.args, event.keywords
             return self.by_contract(it_, contract, args, kw, (), None, event.state, event.node, event.frame, event.name)
@@ -448,6 +469,13 @@ class TensorModel:
             lost = Content(lost=f"{name} may write it at {site_text(site)}")
             write(it, st, widened(it, st, ref, None, whole=False), lost, site)
         return made
+
+
+def _alike(v: Union, st: State) -> bool:
+    """Whether all alternatives are tensors of the same rows and shape."""
+    views = [view_of(x, st) for x in v.items]
+    first = views[0]
+    return first is not None and all(x is not None and x.rows == first.rows and x.dims == first.dims for x in views)
 
 
 def write_weakly(
