@@ -103,7 +103,7 @@ class Forwarding:
     # ------------------------------------------------------------------------------------------------------ config
     def _literal(self, v: object, name: str = "") -> Value:
         if v == "$group":
-            return Unknown(name, ("group", name), not_none=True)
+            return Unknown("tp_group", ("group", "tp"), not_none=True)
         if v == "$algorithm":
             return Known("EAGLE3")
         if v == "none":
