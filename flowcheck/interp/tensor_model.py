@@ -485,7 +485,12 @@ def write_weakly(
     tensor_methods.method(it, widened(it, st, ref, None, whole=False), name, args, kw, st, node, fr)
 
 
-MODULE_CLASSES = frozenset({"torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.ModuleList"})
+MODULE_CLASSES = frozenset(
+    {
+        "torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.ModuleList", "transformers.PreTrainedModel",
+        "transformers.modeling_utils.PreTrainedModel",
+    }
+)  # fmt: skip
 MODULES = MODULE_CLASSES | {"abc.ABC", "typing.Protocol"}
 MODULE_NAMES = frozenset(
     {
