@@ -87,6 +87,7 @@ class FactWords(_Table):
     resolved: dict[str, str]
     globals: dict[str, Any]
     groups: tuple[str, ...]
+    instances: dict[str, str]
     fusion_settings: tuple[str, ...]
 
 

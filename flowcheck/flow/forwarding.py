@@ -27,6 +27,7 @@ from flowcheck.interp.frames import Budget, Dead, Frame, Raised
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.tensors import content_of, is_tensor, make, read, view_of
 from flowcheck.interp.trails import Site
+from flowcheck.interp.unify import unified
 from flowcheck.interp.values import (
     FALSE,
     NONE,
@@ -125,7 +126,7 @@ class Forwarding:
             {n: Unknown(f"{n}()", ("asked", n)) if v == "?" else self._literal(v) for n, v in facts.functions.items() if n not in members}
         )
         bags = words.bags
-        for name in (*bags, *self._bag_names(bags)):
+        for name in {*bags, *self._bag_names(bags)}:
             functions.setdefault(name, Unknown(f"{name}()", ("bag", name)))
         expressions = {**words.expressions, **facts.expressions}
         settings = {k: self._literal(v, k) for k, v in (*facts.settings.items(), *self.settings.items())}
@@ -149,7 +150,7 @@ class Forwarding:
         for name, v in {**words.attributes, **facts.attributes}.items():
             config.attributes[("*", name)] = self._literal(v)
         it = Interpreter(self.program, config)
-        config.on_return = None
+        it.base.unify = unified
         config.globals.update({k: self._literal(v) for k, v in facts.globals.items()})
         config.externals["torch.cuda.is_available()"] = TRUE
         config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
@@ -214,6 +215,10 @@ class Forwarding:
         state = State(it.base)
         frame = it.module_frame(cls.module)
         given = self.config_object(it, state, config)
+        for name, wanted in self.kernels.facts.instances.items():
+            kind = self.model_class(it, wanted)
+            if kind is not None:
+                it.config.functions[name] = calls.call(it, kind, [], {}, state, None, it.module_frame(kind.module))
         for name, resolver in self.kernels.facts.resolved.items():
             value = self._resolved(it, state, resolver, given)
             if value is not None:

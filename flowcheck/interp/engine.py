@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import classes
 from flowcheck.interp.frames import Budget, CallCut, CallEvent, Dead, Frame, LazyCut, Outcome, Raised
-from flowcheck.interp.heap import Base, BaseState, Obj, State, merge
+from flowcheck.interp.heap import Base, BaseState, Obj, State, merge, merge_with
 from flowcheck.interp.trails import Site, Trail, extend
 from flowcheck.interp.values import (
     NONE,
@@ -408,10 +408,8 @@ class Interpreter:
         if not states:
             raise Dead
         self.count("merges")
-        state.become(merge(states))
-        result = values[0]
-        for value in values[1:]:
-            result = join(result, value)
+        merged, result = merge_with(states, values)
+        state.become(merged)
         return result
 
     def may_name(self, frame: Frame, name: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import tensor_ops
-from flowcheck.interp.contents import Content, Normed, Rows, Segment, Term, Width, named, width_of
+from flowcheck.interp.contents import Content, Normed, Opaque, Rows, Segment, Term, Width, named, width_of
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.tensors import content_of, is_tensor, like, make, opaque, read, tensors_in, view_of, widened, write
 from flowcheck.interp.trails import Site
@@ -288,6 +288,16 @@ def _alias(k: Contract, c: Call) -> Value | None:
     return widened(c.it, c.st, x, c.site) if x is not None else None
 
 
+def _parameter(k: Contract, c: Call) -> Value | None:
+    """Gives the module a parameter, of which nothing is known but that no contribution is in it."""
+    for x in alternatives(c.module) if c.module is not None else ():
+        obj = c.st.get(x.oid) if isinstance(x, Ref) else None
+        if obj is not None and isinstance(x, Ref):
+            held = Content(frozenset((Term(Opaque("parameter", str(k.value))),)))
+            c.st.write(x.oid).attrs[str(k.value)] = make(c.it, c.st, held, None, Rows(), None, None)
+    return NONE
+
+
 def _maker(k: Contract, c: Call) -> Value | None:
     """Makes a module that is known by the contract of a class alone."""
     obj = Obj("torch module", attrs=dict(c.keywords), site=c.site)
@@ -308,6 +318,7 @@ KINDS: dict[str, Kind] = {
     "alias": _alias,
     "listed": _listed,
     "maker": _maker,
+    "parameter": _parameter,
     "elementwise": _elementwise,
     "constant": _constant,
     "unknown": _unknown,

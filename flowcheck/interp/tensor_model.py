@@ -45,6 +45,7 @@ ITSELF = frozenset({"to", "cuda", "eval", "train", "half", "float", "bfloat16", 
 REGISTERS = frozenset({"register_buffer", "register_parameter", "add_module", "register_module"})
 
 
+Given = tuple["list[Value]", "dict[str, Value]"]
 OnFunction = Callable[["Interpreter", FuncV, "list[Value]", "dict[str, Value]", State, "Site | None", "Frame"], None]
 
 
@@ -313,29 +314,29 @@ class TensorModel:
         """Applies a contract, to each alternative of an argument that has several."""
         for which in contract.inputs:
             place = names.index(which) if isinstance(which, str) and which in names else which
-            v = kw.get(which) if isinstance(which, str) and which in kw else None
-            if v is None and isinstance(place, int) and place < len(args):
-                v = args[place]
-            if isinstance(v, Union) and contract.kind == "module" and _alike(v, st):
-                v = v.items[0]  # what a module adds is named after the module, whatever it is given
-                if isinstance(place, int) and place < len(args):
-                    args = [*args[:place], v, *args[place + 1 :]]
-                else:
-                    kw = {**kw, str(which): v}
-            if isinstance(v, Union) and len(tensors_in([v], st, 0)) > 0:
+            name = which if isinstance(which, str) else names[which] if which < len(names) else ""
+            by_name = name in kw
+            v = kw[name] if by_name else args[place] if isinstance(place, int) and place < len(args) else None
+            if not isinstance(v, Union) or not tensors_in([v], st, 0):
+                continue
 
-                def arm(x: Value, place: int | str = place, which: int | str = which) -> Value:
-                    return NONE
+            def given(x: Value, place: int | str = place, name: str = name, by_name: bool = by_name) -> Given:
+                if by_name or not isinstance(place, int):
+                    return args, {**kw, name: x}
+                return [*args[:place], x, *args[place + 1 :]], kw
 
-                def run(state: State, x: Value, place: int | str = place) -> Value:
-                    if isinstance(place, int) and place < len(args):
-                        given, keywords = [*args[:place], x, *args[place + 1 :]], kw
-                    else:
-                        given, keywords = args, {**kw, str(place): x}
-                    made = self.by_contract(it, contract, given, keywords, names, module, state, node, fr, what)
+            if contract.kind == "module" and _alike(v, st):
+                args, kw = given(v.items[0])  # what a module adds is named after the module, whatever it is given
+                continue
+
+            def arm(x: Value, of: Callable[[Value], Given] = given) -> Callable[[State], Value]:
+                def run(state: State) -> Value:
+                    made = self.by_contract(it, contract, *of(x), names, module, state, node, fr, what)
                     return made if made is not None else Unknown(f"{what}(…)")
 
-                return it.both(st, [(st.fork(), lambda state, x=x: run(state, x)) for x in v.items])  # type: ignore[misc]
+                return run
+
+            return it.both(st, [(st.fork(), arm(x)) for x in v.items])
         site = fr.site(node) if node is not None else None
         path = self.path_of(module, fr) or f"{what}@{site_text(site)}"
         ranks = self.ranks.get(contract.group) if contract.group is not None else None
@@ -495,7 +496,7 @@ MODULES = MODULE_CLASSES | {"abc.ABC", "typing.Protocol"}
 MODULE_NAMES = frozenset(
     {
         "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers", "named_buffers",
-        "state_dict", "load_state_dict", "register_forward_hook", "register_forward_pre_hook", "get_submodule", "zero_grad",
+        "state_dict", "load_state_dict", "post_init", "init_weights", "register_forward_hook", "register_forward_pre_hook", "get_submodule", "zero_grad",
     }
 )  # fmt: skip
 
