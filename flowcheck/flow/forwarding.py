@@ -147,9 +147,13 @@ class Forwarding:
         )
         for name in words.device_attributes:
             config.attributes[("*", name)] = Known(words.device)
-        for name, v in {**words.attributes, **facts.attributes}.items():
+        for name, v in words.attributes.items():
             config.attributes[("*", name)] = self._literal(v)
         it = Interpreter(self.program, config)
+        inert = Ref(it.base_state.new(Obj("plain object")))
+        for name, v in facts.attributes.items():
+            owner, _, attribute = name.rpartition(".")
+            config.attributes[(owner or "*", attribute)] = inert if v == "$object" else self._literal(v)
         it.base.unify = unified
         config.globals.update({k: self._literal(v) for k, v in facts.globals.items()})
         config.externals["torch.cuda.is_available()"] = TRUE
