@@ -254,22 +254,21 @@ class TensorModel:
             )
             if found is not None:
                 return found
-        if f.name in ("forward", "__call__"):
-            return self.of_class(c)
-        return None
+        if f.name not in ("forward", "__call__"):
+            return None
+        # A class that overrides its base's forward is not what the base's contract speaks of.
+        return next((k for b in c.mro if f.cls in b.mro and (k := self._own(b)) is not None), None)
 
     def of_class(self, c: ClassV) -> Contract | None:
         """The contract that stands for a class."""
         if c.oid not in self._of_class:
-            found = None
-            for b in c.mro:
-                found = self.classes.get(b.name) or next(
-                    (k for p, k in self.classes.items() if "*" in p and fnmatch.fnmatchcase(b.name, p)), None
-                )
-                if found is not None:
-                    break
-            self._of_class[c.oid] = found
+            self._of_class[c.oid] = next((k for b in c.mro if (k := self._own(b)) is not None), None)
         return self._of_class[c.oid]
+
+    def _own(self, c: ClassV) -> Contract | None:
+        return self.classes.get(c.name) or next(
+            (k for p, k in self.classes.items() if "*" in p and fnmatch.fnmatchcase(c.name, p)), None
+        )
 
     def function(
         self, it: Interpreter, f: FuncV, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame

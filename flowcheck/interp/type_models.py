@@ -126,6 +126,8 @@ def _is_builtin_instance(x: Value, name: str, st: State) -> bool | None:
         obj = st.get(x.oid)
         if obj is None:
             return None
+        if obj.kind in ("config", "tensor"):
+            return False
         if obj.cls is None:
             if obj.kind == "exception":
                 of = getattr(builtins, str(obj.tag), None)
