@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from flowcheck.flow.facts import Place
-from flowcheck.interp.contents import Content, Named, Normed, Opaque, leaves
+from flowcheck.interp.contents import Content, Named, Normed, Opaque, Source
 
 __all__ = ["Boundary", "Capture", "Captured", "Reach", "Stream", "boundary_of"]
 
@@ -84,15 +83,34 @@ class Capture:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The input of the final norm, and to which layer each contribution belongs (-1: before the first layer)."""
+    """The input of the final norm, and to which layer each of its contributions belongs (-1: before the first layer).
+
+    ``stack``: the path of the list of layers.
+    """
 
     final: Content
     layers: int
-    layer_of: Mapping[str, int]
+    stack: str
 
-    def below(self, k: int) -> frozenset[str]:
-        """The names that boundary k has: what the layers before it add."""
-        return frozenset(n for n in leaves((self.final,)) if self.layer_of.get(n, self.layers) < k)
+    def layer_of(self, source: Source) -> int | None:
+        """The layer that adds a contribution; None where it is no single one's."""
+        if isinstance(source, (Named, Normed)):
+            index = layer_index(source.path if isinstance(source, Named) else source.by, self.stack)
+            return -1 if index is None else index
+        found = {-1 if (i := layer_index(n, self.stack)) is None else i for n in source.deps}
+        return found.pop() if len(found) == 1 else None
+
+    def below(self, k: int) -> frozenset[Source]:
+        """What boundary k has: what the layers before it add."""
+        return frozenset(t.source for t in self.final.terms if (self.layer_of(t.source) or 0) < k)
+
+    @property
+    def question(self) -> str | None:
+        """Why the stream names no boundaries, where it does not."""
+        if self.final.lost is not None:
+            return f"the input of the final norm is not known: {self.final.lost}"
+        odd = next((t for t in self.final.terms if self.layer_of(t.source) is None), None)
+        return None if odd is None else f"the input of the final norm holds {odd.source}"
 
 
 def _unknown(reason: str, reach: Reach = Reach.COMPLETE) -> Boundary:
@@ -104,35 +122,29 @@ def boundary_of(content: Content, stream: Stream, scattered: bool = False) -> Bo
     reach = Reach.SCATTERED if scattered else Reach.PARTIAL if content.pending else Reach.COMPLETE
     if content.lost is not None:
         return _unknown(content.lost, reach)
+    if stream.question is not None:
+        return _unknown(stream.question, reach)
+    sources = frozenset(t.source for t in content.terms)
+    for k in range(stream.layers + 1):
+        if sources == stream.below(k):
+            return _compared(content, stream, k, reach)
     if len(content.terms) == 1:
         only = next(iter(content.terms))
         if isinstance(only.source, Normed) and only.number == 1 and not only.tokens:
             inside = boundary_of(only.source.of, stream, scattered)
             return Boundary(inside.index, inside.reach, inside.residual, True, inside.certain, inside.reason or "normed")
-    names = leaves((content,))
-    if stream.final.lost is not None:
-        return _unknown(f"the input of the final norm is not known: {stream.final.lost}", reach)
-    if any(not isinstance(t.source, Named) for t in stream.final.terms):
-        odd = next(str(t.source) for t in stream.final.terms if not isinstance(t.source, Named))
-        return _unknown(f"the input of the final norm holds {odd}", reach)
-    for k in range(stream.layers + 1):
-        if names == stream.below(k):
-            return _compared(content, stream, k, reach)
-    odd_terms = sorted(str(t.source) for t in content.terms if isinstance(t.source, (Opaque, Normed)))
-    if odd_terms:
-        return _unknown(f"it holds {odd_terms[0]}", reach)
-    known = [stream.layer_of[n] for n in names if n in stream.layer_of]
-    highest = max(known, default=-1)
-    missing = sorted(stream.below(highest + 1) - names)
-    residual = len(missing) < len(names)
-    what = "nothing" if not names else f"contributions up to layer {highest}, without {', '.join(missing[:2])}"
+    odd = sorted(str(t.source) for t in content.terms if isinstance(t.source, Opaque))
+    if odd:
+        return _unknown(f"it holds {odd[0]}", reach)
+    highest = max((stream.layer_of(s) or 0 for s in sources), default=-1)
+    missing = sorted(str(s) for s in stream.below(highest + 1) - sources)
+    residual = len(missing) < len(sources)
+    what = "nothing" if not sources else f"contributions up to layer {highest}, without {', '.join(missing[:2])}"
     return Boundary(None, reach, residual, False, True, what)
 
 
 def _compared(content: Content, stream: Stream, k: int, reach: Reach) -> Boundary:
-    """The same names are in it: whether they are in it as often as in the stream."""
-    if any(not isinstance(t.source, Named) for t in content.terms):
-        return _unknown("an operation that nobody follows made it", reach)
+    """The same contributions are in it: whether they count as much as in the stream."""
     final = {t.source: (t.number, t.tokens) for t in stream.final.terms}
     off = [str(t.source) for t in content.terms if final.get(t.source) != (t.number, t.tokens)]
     if off:

@@ -37,6 +37,7 @@ class ContractWords(_Table):
     value: Any = None
     returns: str = ""
     module: int | str | None = None
+    overwrites: bool = False
 
     @field_validator("kind")
     @classmethod
@@ -49,7 +50,7 @@ class ContractWords(_Table):
         """The contract as the interpreter takes it; TOML has no None, so "none" is written for it."""
         value = None if self.value == "none" else self.value
         return Contract(
-            self.kind, self.inputs, self.width, self.group, self.complete, self.split, self.part, value, self.returns, self.module
+            self.kind, self.inputs, self.width, self.group, self.complete, self.split, self.part, value, self.returns, self.module, self.overwrites
         )
 
 

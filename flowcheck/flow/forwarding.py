@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from flowcheck.data import rules_dir
-from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, Stream, boundary_of, layer_index
+from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, Stream, boundary_of
 from flowcheck.flow.contracts import Kernels, load_kernels
 from flowcheck.flow.facts import Place
 from flowcheck.flow.modes import place_of
@@ -21,7 +21,7 @@ from flowcheck.flow.roles import class_value
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.interp import attributes, calls, classes
-from flowcheck.interp.contents import Content, Named, Normed, Rows, Width, leaves
+from flowcheck.interp.contents import Content, Normed, Rows, Width
 from flowcheck.interp.engine import Config, Interpreter
 from flowcheck.interp.frames import Budget, Dead, Frame, Raised
 from flowcheck.interp.heap import Obj, State
@@ -38,7 +38,6 @@ from flowcheck.interp.values import (
     Known,
     Ref,
     TupleV,
-    Union,
     Unknown,
     Value,
     alternatives,
@@ -72,7 +71,6 @@ class ModelRun:
     layers: int
     name: str
     stack: str = ""
-    layer_of: dict[str, int] = field(default_factory=dict)
 
 
 class Forwarding:
@@ -469,11 +467,7 @@ def stream_of(run: ModelRun, arrival: Arrival) -> Stream:
                     found.append(t.source.of)
     if found and all(f == found[0] for f in found):
         final = found[0]
-    layer_of = {}
-    for name in leaves((final,)):
-        index = layer_index(name, run.stack)
-        layer_of[name] = -1 if index is None else index
-    return Stream(final, run.layers, layer_of)
+    return Stream(final, run.layers, run.stack)
 
 
 def _states(run: ModelRun, arrival: Arrival, stream: Stream) -> tuple[tuple[Captured, ...], str | None]:
@@ -566,5 +560,3 @@ def _stored(forwarding: Forwarding, run: ModelRun, result: Value) -> tuple[str |
     _ = it
     return None, None, None
 
-
-_ = (Named, Union)

@@ -99,6 +99,10 @@ def _super_method(
     it: Interpreter, f: BuiltinV, name: str, args: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
 ) -> Value:
     """A method of ``object`` or of a base outside the tree."""
+    if it.config.tensors is not None and isinstance(f.self_, Ref):
+        made = it.config.tensors.inherited(it, f.self_, name, args, kw, st, node, fr)
+        if made is not None:
+            return made
     if name in ("__init__", "__init_subclass__", "__post_init__", "__exit__"):
         return NONE
     if name == "__enter__":

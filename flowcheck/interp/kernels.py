@@ -33,7 +33,7 @@ class Contract:
     module that says how wide the result is (or several, the first that is known), or a factor. ``group``: the ranks over which a result is partial or reduced.
     ``complete``: attributes (or arguments) of which one that is true says that the module reduces its result itself.
     ``split``: two attributes that differ where the module takes a part of the columns. ``value``: what it returns. ``module``: the argument that is
-    the module, where it is not the object whose method is called.
+    the module, where it is not the object whose method is called. ``overwrites``: it may write its result into its input.
     """
 
     kind: str
@@ -46,6 +46,7 @@ class Contract:
     value: Any = None
     returns: str = ""
     module: int | str | None = None
+    overwrites: bool = False
 
 
 @dataclass(slots=True)
@@ -169,7 +170,10 @@ def _module(k: Contract, c: Call) -> Value | None:
     rows = view.rows if view is not None else Rows()
     count: Value = view.dims[0] if view is not None and view.dims else tensor_ops.ROWS
     dims = (count, tensor_ops.value_of(width, f"the width of {c.path}"))
-    made = make(c.it, c.st, _contribution(k, c), width, rows, dims, c.site)
+    added = _contribution(k, c)
+    made = make(c.it, c.st, added, width, rows, dims, c.site)
+    if k.overwrites and main is not None:
+        write(c.it, c.st, widened(c.it, c.st, main, None, whole=False), added, c.site)
     return TupleV([made, NONE]) if k.returns == "pair" else made
 
 

@@ -441,6 +441,21 @@ class TensorModel:
                 return make(it, st, held, w, view.rows, dims, site)
         return made if made is not None else Unknown(f"torch.nn.{obj.tag}(…)")
 
+    def inherited(
+        self, it: Interpreter, ref: Ref, name: str, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+    ) -> Value | None:
+        """A method that a class of the tree has from one of PyTorch's layers; None for any other."""
+        obj = st.get(ref.oid)
+        base = next((e for b in obj.cls.mro for e in b.external if e in LAYERS), None) if obj is not None and obj.cls else None
+        if base is None:
+            return None
+        if name == "__init__":
+            st.write(ref.oid).attrs.update(dict(zip(LAYERS[base], args, strict=False)) | kw)
+            return NONE
+        if name != "forward":
+            return None
+        return self.by_contract(it, Contract("module", width=LAYERS[base][1]), args, kw, (), ref, st, node, fr, base)
+
     def observed(self, it: Interpreter, event: CallEvent) -> Value | None:
         """A call that is not entered: unknown code may write the tensors that it is given."""
         values = [*event.args, *event.keywords.values()]
@@ -487,11 +502,18 @@ def write_weakly(
 
 MODULE_CLASSES = frozenset(
     {
+        "torch.nn.Embedding", "torch.nn.Linear",
         "torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.ModuleList", "transformers.PreTrainedModel",
         "transformers.modeling_utils.PreTrainedModel",
     }
 )  # fmt: skip
 MODULES = MODULE_CLASSES | {"abc.ABC", "typing.Protocol"}
+LAYERS = {
+    "torch.nn.Embedding": ("num_embeddings", "embedding_dim", "padding_idx"),
+    "torch.nn.Linear": ("in_features", "out_features", "bias"),
+}
+"""PyTorch's own layers that classes of a tree derive from: what their constructors take, the second says how wide they are."""
+
 MODULE_NAMES = frozenset(
     {
         "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers", "named_buffers",
