@@ -351,6 +351,8 @@ def _of_object(
     if obj.cls is None:
         if obj.kind == "tensor" and it.config.tensors is not None:
             return it.config.tensors.attribute(it, b, obj, name, default, fr, st, node)
+        if obj.kind == "variable" and name in ("get", "set", "reset"):
+            return BuiltinV("module." + name, b)
         if obj.kind == "config":
             return _of_config(it, obj, name, default, fr, st, node)
         if obj.kind in CONTAINER_NAMES:

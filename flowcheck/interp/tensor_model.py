@@ -219,6 +219,9 @@ class TensorModel:
                     return f.self_
                 return union_of([arm(x) for x in alternatives(args[union])])
             return tensor_methods.method(it, f.self_, name, args, kw, st, node, fr)
+        held = st.obj(f.self_.oid)
+        if held.kind == "variable":
+            return _context_variable(f.self_, held, name, args, st)
         if name in REGISTERS and args and isinstance(args[0], Known):
             value = args[1] if len(args) > 1 else kw.get("tensor", kw.get("param", kw.get("module", NONE)))
             st.write(f.self_.oid).attrs[str(args[0].value)] = value
@@ -393,6 +396,8 @@ class TensorModel:
             return MODELS["dict"](it, args, kw, st, node, fr)
         if name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer"):
             return args[0] if args else kw.get("data", Unknown("a parameter"))
+        if name == "contextvars.ContextVar":
+            return Ref(st.new(Obj("variable", attrs={"value": kw.get("default", Unknown("a context variable"))})))
         contract = self.of_external(name)
         if contract is not None:
             return self.by_contract(it, contract, args, kw, (), None, st, node, fr, name)
@@ -484,6 +489,19 @@ class TensorModel:
             lost = Content(lost=f"{name} may write it at {site_text(site)}")
             write(it, st, widened(it, st, ref, None, whole=False), lost, site)
         return made
+
+
+def _context_variable(ref: Ref, held: Obj, name: str, args: list[Value], st: State) -> Value:
+    """``get``, ``set`` and ``reset`` of a context variable: there is one context."""
+    before = held.attrs["value"]
+    if name == "get":
+        return before
+    if name == "set" and args:
+        st.write(ref.oid).attrs["value"] = args[0]
+        return Ref(st.new(Obj("plain object", attrs={"old": before})))
+    token = st.get(args[0].oid) if args and isinstance(args[0], Ref) else None
+    st.write(ref.oid).attrs["value"] = token.attrs["old"] if token is not None else Unknown("a context variable")
+    return NONE
 
 
 def _alike(v: Union, st: State) -> bool:
