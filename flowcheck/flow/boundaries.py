@@ -77,8 +77,8 @@ class Capture:
 
     @property
     def boundaries(self) -> tuple[int | None, ...]:
-        """The indices alone."""
-        return tuple(s.boundary.index for s in self.states)
+        """The indices alone; None for what is no boundary, or only the norm of one."""
+        return tuple(None if s.boundary.normed else s.boundary.index for s in self.states)
 
 
 @dataclass(frozen=True, slots=True)

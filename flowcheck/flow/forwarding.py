@@ -391,6 +391,8 @@ def _capture(
     layers = forwarding.layer_count(config)
 
     def failed(question: str | None, raised: tuple[str, Place | None] | None = None, run: ModelRun | None = None) -> Capture:
+        if raised is not None and _unmodelled(run):  # what was not modelled may be why
+            question, raised = f"{raised[0]} is raised after calls that have no model", None
         return Capture(
             architecture, phase, given, layers, (), None, None, None, None, raised, question, _unmodelled(run), tuple(forwarding.assumed)
         )
