@@ -77,7 +77,7 @@ class ForwardWords(_Table):
 
 
 class FactWords(_Table):
-    """Facts of the deployment, beyond those of the vocabulary. "$tp" is the number of ranks, "$fusion" the setting."""
+    """Facts of the deployment, beyond those of the vocabulary. "$tp" is the number of ranks."""
 
     functions: dict[str, Any]
     settings: dict[str, Any]
@@ -89,7 +89,7 @@ class FactWords(_Table):
     globals: dict[str, Any]
     groups: tuple[str, ...]
     instances: dict[str, str]
-    fusion_settings: tuple[str, ...]
+    fusion: dict[str, tuple[Any, Any]]
 
 
 class Kernels(_Table):

@@ -103,14 +103,14 @@ class Forwarding:
     def _literal(self, v: object, name: str = "") -> Value:
         if v == "$group":
             return Unknown("tp_group", ("group", "tp"), not_none=True)
+        if v in ("$true", "$false"):
+            return ExternalV(f"flowcheck.{str(v)[1:]}")
         if v == "$algorithm":
             return Known("EAGLE3")
         if v == "none":
             return NONE
         if v == "$tp":
             return Known(self.tp)
-        if v == "$fusion":
-            return Known(self.fusion)
         return Known(v)
 
     def _interpreter(self) -> Interpreter:
@@ -128,8 +128,8 @@ class Forwarding:
             functions.setdefault(name, Unknown(f"{name}()", ("bag", name)))
         expressions = {**words.expressions, **facts.expressions}
         settings = {k: self._literal(v, k) for k, v in (*facts.settings.items(), *self.settings.items())}
-        for name in facts.fusion_settings:
-            settings.setdefault(name, Known(self.fusion))
+        for name, by_switch in facts.fusion.items():
+            settings.setdefault(name, self._literal(by_switch[self.fusion]))
         model = self.kernels.model(self.tp)
         config = Config(
             follow_raises=False,
@@ -154,6 +154,8 @@ class Forwarding:
             config.attributes[(owner or "*", attribute)] = inert if v == "$object" else self._literal(v)
         it.base.unify = unified
         config.globals.update({k: self._literal(v) for k, v in facts.globals.items()})
+        config.externals["flowcheck.true()"] = TRUE
+        config.externals["flowcheck.false()"] = FALSE
         config.externals["torch.cuda.is_available()"] = TRUE
         config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
         it.forced_facts[("value", ("rows",))] = self.rows
@@ -194,8 +196,8 @@ class Forwarding:
         facts = self.kernels.facts
         given = {**self.words.scenario.arguments, **facts.arguments, **self.settings}
         obj.attrs = {k: self._literal(v) for k, v in given.items()}
-        for name in facts.fusion_settings:
-            obj.attrs.setdefault(name, Known(self.fusion))
+        for name, by_switch in facts.fusion.items():
+            obj.attrs.setdefault(name, self._literal(by_switch[self.fusion]))
         it.config.settings = {**obj.attrs, **it.config.settings}
         return Ref(it.base_state.new(obj))
 

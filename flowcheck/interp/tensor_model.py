@@ -411,9 +411,16 @@ class TensorModel:
             return Ref(st.new(obj))
         if not tensors_in([*args, *kw.values()], st):
             return None
-        if any(fnmatch.fnmatchcase(name, p) for p in self.pure):
+        if self.is_pure(name):
             return tensor_ops.loose(it, st, last, [*args, *kw.values()], fr.site(node) if node is not None else None)
         return self.unknown(it, name, args, kw, st, node, fr, "has no contract")
+
+    def is_pure(self, name: str) -> bool:
+        """Whether something outside the tree writes none of its arguments; the first pattern that fits says so."""
+        for pattern in self.pure:
+            if fnmatch.fnmatchcase(name, pattern.lstrip("!")):
+                return not pattern.startswith("!")
+        return False
 
     def of_external(self, name: str) -> Contract | None:
         """The contract of something outside the tree."""

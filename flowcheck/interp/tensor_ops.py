@@ -61,9 +61,9 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, st: State, site: Site |
     if op in ("+", "-"):
         return added(it, a, b, st, site, 1 if op == "+" else -1)
     if op in ("*", "/"):
-        segments = _scaled(op, a, b, st, site)
-        if segments is not None:
-            return like(it, st, a if x is not None and not _is_factor(a, st) else b, segments, site)
+        scaled = _scaled(op, a, b, st, site)
+        if scaled is not None:
+            return like(it, st, scaled[0], scaled[1], site)
     made = opaque(st, op, (a, b), site)
     if op == "@":
         return make(it, st, made, None, _rows(a, b, st), None, site)
@@ -85,11 +85,13 @@ def _is_factor(v: Value, st: State) -> bool:
     return is_tensor(v, st) and is_bare(content_of(st, v))
 
 
-def _scaled(op: str, a: Value, b: Value, st: State, site: Site | None) -> tuple[Segment, ...] | None:
-    """A tensor times (or divided by) something that no contribution is in; None when both sides have some."""
+def _scaled(
+    op: str, a: Value, b: Value, st: State, site: Site | None
+) -> tuple[Value, tuple[Segment, ...]] | None:
+    """A tensor, and what it holds times (or divided by) something that no contribution is in; None when both have some."""
     pairs = ((a, b),) if op == "/" else ((a, b), (b, a))
     for tensor, factor in pairs:
-        if not is_tensor(tensor, st) or _is_factor(tensor, st):
+        if not is_tensor(tensor, st):
             continue
         if isinstance(factor, Known) and isinstance(factor.value, (int, float)):
             number = float(factor.value)
@@ -97,11 +99,11 @@ def _scaled(op: str, a: Value, b: Value, st: State, site: Site | None) -> tuple[
                 if number == 0:
                     return None
                 number = 1 / number
-            return tuple(Segment(s.width, s.content.times(number)) for s in read(st, tensor))
-        token = _token(factor, st)
+            return tensor, tuple(Segment(s.width, s.content.times(number)) for s in read(st, tensor))
+        token = _token(factor, st) if not _is_factor(tensor, st) else None
         if token is not None:
             token = token if op == "*" else f"1/{token}"
-            return tuple(Segment(s.width, s.content.times(1, token)) for s in read(st, tensor))
+            return tensor, tuple(Segment(s.width, s.content.times(1, token)) for s in read(st, tensor))
     return None
 
 
@@ -163,8 +165,11 @@ def in_place(it: Interpreter, op: str, target: Ref, other: Value, st: State, sit
     if op in ("+", "-"):
         write(it, st, target, _sum(target, other, st, site, 1 if op == "+" else -1), site)
         return
-    segments = _scaled(op, target, other, st, site) if op in ("*", "/") else None
-    write(it, st, target, segments if segments is not None else opaque(st, op, (target, other), site), site)
+    scaled = _scaled(op, target, other, st, site) if op in ("*", "/") else None
+    if scaled is not None and scaled[0] == target:
+        write(it, st, target, scaled[1], site)
+        return
+    write(it, st, target, opaque(st, op, (target, other), site), site)
 
 
 # --------------------------------------------------------------------------------------------------------------- views
