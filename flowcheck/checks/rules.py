@@ -27,7 +27,7 @@ __all__ = ["FIELDS", "Rule", "RuleBook", "RuleError", "Severity", "load_rules"]
 FIELDS = frozenset({"asked", "mode", "order", "path", "phase", "question", "reason", "required", "subject"})
 """What a message template may name in braces."""
 
-NOT_RULES = frozenset({"vocabulary.toml"})
+NOT_RULES = frozenset({"kernels.toml", "vocabulary.toml"})
 """Other data that lies in the same folder."""
 
 

@@ -132,7 +132,9 @@ def boundary_of(content: Content, stream: Stream, scattered: bool = False) -> Bo
         only = next(iter(content.terms))
         if isinstance(only.source, Normed) and only.number == 1 and not only.tokens:
             inside = boundary_of(only.source.of, stream, scattered)
-            return Boundary(inside.index, inside.reach, inside.residual, True, inside.certain, inside.reason or "normed")
+            return Boundary(
+                inside.index, inside.reach, inside.residual, True, inside.certain, inside.reason or "normed"
+            )
     odd = sorted(str(t.source) for t in content.terms if isinstance(t.source, Opaque))
     if odd:
         return _unknown(f"it holds {odd[0]}", reach)

@@ -50,7 +50,17 @@ class ContractWords(_Table):
         """The contract as the interpreter takes it; TOML has no None, so "none" is written for it."""
         value = None if self.value == "none" else self.value
         return Contract(
-            self.kind, self.inputs, self.width, self.group, self.complete, self.split, self.part, value, self.returns, self.module, self.overwrites
+            self.kind,
+            self.inputs,
+            self.width,
+            self.group,
+            self.complete,
+            self.split,
+            self.part,
+            value,
+            self.returns,
+            self.module,
+            self.overwrites,
         )
 
 
@@ -66,6 +76,7 @@ class ForwardWords(_Table):
     """How a target model is made, told what to capture, and run."""
 
     layers_keys: tuple[str, ...]
+    config_parts: tuple[str, ...]
     setter: str
     processor_classes: tuple[str, ...]
     processor_method: str
@@ -106,14 +117,12 @@ class Kernels(_Table):
 
     def model(self, tp: int) -> TensorModel:
         """What the interpreter knows of tensors, for so many ranks."""
-        tables: list[dict[str, Contract]] = []
-        for words in (self.function, self.cls, self.external, self.unknown):
-            table: dict[str, Contract] = {}
-            for entry in words:
-                contract = entry.contract()
-                table.update(dict.fromkeys(entry.names, contract))
-            tables.append(table)
-        return TensorModel(*tables, pure=self.pure, ranks=dict.fromkeys(self.facts.groups, tp))
+        functions, classes, externals, unknowns = (
+            {name: entry.contract() for entry in words for name in entry.names}
+            for words in (self.function, self.cls, self.external, self.unknown)
+        )
+        ranks = dict.fromkeys(self.facts.groups, tp)
+        return TensorModel(functions, classes, externals, unknowns, self.pure, ranks)
 
 
 def load_kernels(path: Path) -> Kernels:

@@ -13,19 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcheck.data import rules_dir
-from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, Stream, boundary_of
 from flowcheck.flow.contracts import Kernels, load_kernels
-from flowcheck.flow.facts import Place
-from flowcheck.flow.modes import place_of
 from flowcheck.flow.roles import class_value
-from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.interp import attributes, calls, classes
-from flowcheck.interp.contents import Content, Normed, Rows, Width
+from flowcheck.interp.contents import Content, Rows, Width
 from flowcheck.interp.engine import Config, Interpreter
-from flowcheck.interp.frames import Budget, Dead, Frame, Raised
+from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import Obj, State
-from flowcheck.interp.tensors import content_of, is_tensor, make, read, view_of
+from flowcheck.interp.tensors import make
 from flowcheck.interp.trails import Site
 from flowcheck.interp.unify import unified
 from flowcheck.interp.values import (
@@ -37,7 +33,6 @@ from flowcheck.interp.values import (
     FuncV,
     Known,
     Ref,
-    TupleV,
     Unknown,
     Value,
     alternatives,
@@ -46,9 +41,7 @@ from flowcheck.program.modules import Program
 from flowcheck.source import Tree
 from flowcheck.syntax import SyntaxStore
 
-__all__ = ["Forwarding", "ModelRun", "capture"]
-
-PARTS = ("text_config", "llm_config", "thinker_config")
+__all__ = ["Arrival", "Forwarding", "ModelRun"]
 
 
 @dataclass
@@ -102,7 +95,7 @@ class Forwarding:
     # ------------------------------------------------------------------------------------------------------ config
     def _literal(self, v: object, name: str = "") -> Value:
         if v == "$group":
-            return Unknown("tp_group", ("group", "tp"), not_none=True)
+            return Unknown(name, ("group", self.kernels.facts.groups[0]), not_none=True)
         if v in ("$true", "$false"):
             return ExternalV(f"flowcheck.{str(v)[1:]}")
         if v == "$algorithm":
@@ -121,7 +114,11 @@ class Forwarding:
         functions.update({n: Unknown(f"{n}()") for n in words.unknown_functions})
         members = {n: v[8:] for n, v in facts.functions.items() if isinstance(v, str) and v.startswith("$member ")}
         functions.update(
-            {n: Unknown(f"{n}()", ("asked", n)) if v == "?" else self._literal(v) for n, v in facts.functions.items() if n not in members}
+            {
+                n: Unknown(f"{n}()", ("asked", n)) if v == "?" else self._literal(v)
+                for n, v in facts.functions.items()
+                if n not in members
+            }
         )
         bags = words.bags
         for name in {*bags, *self._bag_names(bags)}:
@@ -183,7 +180,9 @@ class Forwarding:
         found: list[str] = []
         for pattern in patterns:
             if "*" in pattern:
-                names = self.program.corpus.captures(rb"(?m)^def[ \t]+(" + re.escape(pattern).replace(r"\*", r"\w*").encode() + rb")\(")
+                names = self.program.corpus.captures(
+                    rb"(?m)^def[ \t]+(" + re.escape(pattern).replace(r"\*", r"\w*").encode() + rb")\("
+                )
                 found += sorted(n for n in names if fnmatch.fnmatchcase(n, pattern))
         return found
 
@@ -246,8 +245,7 @@ class Forwarding:
 
     def layer_count(self, config: Mapping[str, Any]) -> int:
         """How many layers a configuration says the text model has."""
-        for part in ({}, *PARTS):
-            table = config.get(part, {}) if isinstance(part, str) else config
+        for table in (config, *(config.get(part) for part in self.kernels.forward.config_parts)):
             for key in self.kernels.forward.layers_keys:
                 if isinstance(table, Mapping) and isinstance(table.get(key), int):
                     return int(table[key])
@@ -258,7 +256,7 @@ class Forwarding:
         obj = Obj("config", attrs={k: self._literal(v) for k, v in self.kernels.facts.config.items()})
         obj.attrs["dtype"] = obj.attrs["torch_dtype"] = ExternalV("torch.bfloat16")
         for key, v in config.items():
-            obj.attrs[key] = self._plain(it, state, v, nested=key in PARTS or key.endswith("_config"))
+            obj.attrs[key] = self._plain(it, state, v, nested=key in self.kernels.forward.config_parts)
         return Ref(state.new(obj))
 
     def _plain(self, it: Interpreter, state: State, v: Any, nested: bool = False) -> Value:
@@ -311,9 +309,9 @@ class Forwarding:
         obj.tag = "batch"
         if found:
             for name, (owner, has_default) in classes.record_fields(it, found[0]).items():
-                v = classes.class_attr(it, owner, name, it.base_state) if has_default else None
-                if v is not None and name not in words.unknown and isinstance(v, Known):
-                    obj.attrs[name] = v
+                default = classes.class_attr(it, owner, name, it.base_state) if has_default else None
+                if name not in words.unknown and isinstance(default, Known):
+                    obj.attrs[name] = default
         obj.attrs.update({k: self._literal(v) for k, v in words.values.items()})
         obj.attrs[self.words.phase.attribute] = self._member(it, self.words.phase.members, member)
         obj.attrs[self.words.mode.attribute] = self._member(it, self.words.mode.members, self.words.mode.required)
@@ -361,206 +359,26 @@ class Forwarding:
         method = attributes.get(it, run.model, "forward", frame, state)
         return calls.call(it, method, [ids, positions, batch], {}, state, None, frame)
 
-    def _entered(self, it: Interpreter, f: FuncV, args: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame) -> None:
+    def _entered(
+        self,
+        it: Interpreter,
+        f: FuncV,
+        args: list[Value],
+        kw: dict[str, Value],
+        st: State,
+        site: Site | None,
+        fr: Frame,
+    ) -> None:
         """Sees every call of a function of the tree: the logits processor's is where captured states arrive."""
         words = self.kernels.forward
-        if f.name != words.processor_method or f.cls is None or not any(c.name in words.processor_classes for c in f.cls.mro):
+        if (
+            f.name != words.processor_method
+            or f.cls is None
+            or not any(c.name in words.processor_classes for c in f.cls.mro)
+        ):
             return
         names = [p.name for p in f.node.params.items]
         given = dict(zip(names, args, strict=False)) | kw
         self.arrivals.append(
             Arrival(given.get(words.states_parameter, NONE), given.get(words.captured_parameter, NONE), st.fork(), site)
         )
-
-
-# ------------------------------------------------------------------------------------------------------------- reading
-def capture(
-    forwarding: Forwarding,
-    architecture: str,
-    config: Mapping[str, Any],
-    ids: Sequence[int] | None,
-    phases: Sequence[str] = ("extend", "verify"),
-) -> tuple[Capture, ...]:
-    """What a class captures for ids (None: the setter is called without any), one answer for each phase."""
-    return with_deep_stack(lambda: tuple(_capture(forwarding, architecture, config, ids, phase) for phase in phases))
-
-
-def _capture(
-    forwarding: Forwarding, architecture: str, config: Mapping[str, Any], ids: Sequence[int] | None, phase: str
-) -> Capture:
-    words = forwarding.kernels.forward
-    given = tuple(ids) if ids is not None else None
-    layers = forwarding.layer_count(config)
-
-    def failed(question: str | None, raised: tuple[str, Place | None] | None = None, run: ModelRun | None = None) -> Capture:
-        if raised is not None and _unmodelled(run):  # what was not modelled may be why
-            question, raised = f"{raised[0]} is raised after calls that have no model", None
-        return Capture(
-            architecture, phase, given, layers, (), None, None, None, None, raised, question, _unmodelled(run), tuple(forwarding.assumed)
-        )
-
-    run: ModelRun | None = None
-    what = "its __init__"
-    it: Interpreter | None = None
-    try:
-        run = forwarding.build(architecture, config)
-        it = run.it
-        what = "its setter"
-        forwarding.set_layers(run, ids)
-        what = "its forward"
-        result = forwarding.forward(run, words.extend_member if phase == "extend" else words.verify_member)
-    except LookupError as error:
-        return failed(str(error), None, run)
-    except Dead:
-        if run is None:
-            raised = _raised_in(forwarding.it) if forwarding.it is not None else None
-            return failed(None if raised is not None else f"{what} raises", raised)
-        return _read_arrivals(forwarding, run, None, given, phase, failed, what)
-    except Budget as error:
-        return failed(str(error), None, run)
-    return _read_arrivals(forwarding, run, result, given, phase, failed, what)
-
-
-def _unmodelled(run: ModelRun | None) -> tuple[str, ...]:
-    model = run.it.config.tensors if run is not None else None
-    return tuple(f"{k} ({v})" for k, v in model.unmodelled.items()) if model is not None else ()
-
-
-def _raised_in(it: Interpreter) -> tuple[str, Place | None] | None:
-    found: list[Raised] = [r for r in it.handlers[0] if r.certain]
-    if not found:
-        return None
-    last = found[-1]
-    name = last.cls.name if last.cls is not None else last.name
-    return name, place_of(last.site) if last.site is not None else None
-
-
-def _read_arrivals(
-    forwarding: Forwarding, run: ModelRun, result: Value | None, ids: tuple[int, ...] | None, phase: str, failed: Any, what: str
-) -> Capture:
-    if not forwarding.arrivals:
-        if result is None:
-            return failed(None if _raised_in(run.it) else f"{what} never returns", _raised_in(run.it), run)  # type: ignore[no-any-return]
-        return failed("the logits processor is never called", None, run)  # type: ignore[no-any-return]
-    if len(forwarding.arrivals) > 1:
-        return failed("the logits processor is called on several paths", None, run)  # type: ignore[no-any-return]
-    arrival = forwarding.arrivals[0]
-    stream = stream_of(run, arrival)
-    states, question = _states(run, arrival, stream)
-    width, rows, concat = (None, None, None)
-    if result is not None:
-        width, rows, concat = _stored(forwarding, run, result)
-    return Capture(
-        run.name, phase, ids, run.layers, states, width, rows, concat,
-        place_of(arrival.site) if arrival.site is not None else None,
-        None, question, _unmodelled(run), tuple(forwarding.assumed),
-    )  # fmt: skip
-
-
-def stream_of(run: ModelRun, arrival: Arrival) -> Stream:
-    """The input of the final norm, as the hidden states that reach the logits processor say it."""
-    final = Content(lost="what reaches the logits processor is no norm")
-    found: list[Content] = []
-    for v in alternatives(arrival.hidden):
-        if is_tensor(v, arrival.state):
-            content = content_of(arrival.state, v)
-            if content.lost is not None:
-                final = Content(lost=content.lost)
-            for t in content.terms:
-                if isinstance(t.source, Normed):
-                    found.append(t.source.of)
-    if found and all(f == found[0] for f in found):
-        final = found[0]
-    return Stream(final, run.layers, run.stack)
-
-
-def _states(run: ModelRun, arrival: Arrival, stream: Stream) -> tuple[tuple[Captured, ...], str | None]:
-    """The captured states in their order, or why they are not known."""
-    st = arrival.state
-    options = alternatives(arrival.captured)
-    if options == (NONE,):
-        return (), None
-    if len(options) > 1:
-        return (), "whether states are captured differs from path to path"
-    v = options[0]
-    items: list[Value] | None = None
-    container: int | None = None
-    if isinstance(v, TupleV):
-        items = list(v.items)
-    elif isinstance(v, Ref):
-        obj = st.get(v.oid)
-        if obj is not None and obj.kind == "tensor":
-            return tuple(_packed(run, arrival, v, stream)), None
-        if obj is not None and obj.kind == "list":
-            items, container = obj.items, v.oid
-        elif obj is not None and obj.cls is not None:
-            held = [x for x in obj.attrs.values() if isinstance(x, Ref) and (o := st.get(x.oid)) is not None and o.kind == "list"]
-            if len(held) == 1 and isinstance(held[0], Ref):
-                items, container = st.obj(held[0].oid).items, held[0].oid
-            if items is None and obj.items is not None:
-                items, container = list(obj.items), v.oid
-    if items is None:
-        return (), f"the captured states are {v!r}"
-    return tuple(_captured(run, arrival, x, container, stream) for x in items), None
-
-
-def _captured(run: ModelRun, arrival: Arrival, v: Value, container: int | None, stream: Stream) -> Captured:
-    st, model = arrival.state, run.it.config.tensors
-    assert model is not None
-    options = [x for x in alternatives(v)]
-    if len(options) != 1 or not isinstance(options[0], Ref) or not is_tensor(options[0], st):
-        unknown = Boundary(None, Reach.COMPLETE, False, False, False, f"it is {v!r}"[:200])
-        return Captured(unknown, unknown, "?", "?", None, None, None)
-    ref = options[0]
-    view = view_of(ref, st)
-    assert view is not None
-    now = boundary_of(content_of(st, ref), stream, bool(view.rows.shards))
-    kept = [k for k in model.keeps if k.tensor == ref.oid]
-    then, appended = now, None
-    if kept:
-        first = kept[0]
-        contents = {s.content for s in first.segments}
-        if len(contents) == 1:
-            then = boundary_of(contents.pop(), stream, bool(view.rows.shards))
-        appended = place_of(first.site) if first.site is not None else None
-    writers = st.obj(view.storage).tag.writers
-    overwritten = place_of(writers[-1]) if writers and then != now else None
-    site = st.obj(ref.oid).site
-    width = str(view.width) if view.width is not None else "?"
-    return Captured(now, then, str(view.rows), width, place_of(site) if site is not None else None, appended, overwritten)
-
-
-def _packed(run: ModelRun, arrival: Arrival, ref: Ref, stream: Stream) -> list[Captured]:
-    """States that were put side by side in one buffer."""
-    st = arrival.state
-    view = view_of(ref, st)
-    assert view is not None
-    site = st.obj(ref.oid).site
-    place = place_of(site) if site is not None else None
-    out: list[Captured] = []
-    for s in read(st, ref):
-        now = boundary_of(s.content, stream, bool(view.rows.shards))
-        out.append(Captured(now, now, str(view.rows), str(s.width), place, None, None))
-    return out
-
-
-def _stored(forwarding: Forwarding, run: ModelRun, result: Value) -> tuple[str | None, str | None, Place | None]:
-    """The width and rows of what the logits processor hands on, and where it was put together."""
-    it, st = run.it, run.state
-    found: list[tuple[str | None, str, Place | None]] = []
-    for x in alternatives(result):
-        obj = st.get(x.oid) if isinstance(x, Ref) else None
-        if obj is None:
-            return None, None, None
-        for v in alternatives(obj.attrs.get(forwarding.kernels.forward.result_attribute, NONE)):
-            view = view_of(v, st)
-            if view is None or not isinstance(v, Ref):
-                return None, None, None
-            site = st.obj(v.oid).site
-            width = str(view.width) if view.width is not None else None
-            found.append((width, str(view.rows), place_of(site) if site is not None else None))
-    if found and all(f == found[0] for f in found):
-        return found[0]
-    _ = it
-    return None, None, None
-

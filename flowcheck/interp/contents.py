@@ -195,7 +195,12 @@ class Content:
             return Content()
         return Content(
             frozenset(
-                Term(t.source, _tidy(t.number * number), tuple(sorted((*t.tokens, token))) if token else t.tokens, t.pending)
+                Term(
+                    t.source,
+                    _tidy(t.number * number),
+                    tuple(sorted((*t.tokens, token))) if token else t.tokens,
+                    t.pending,
+                )
                 for t in self.terms
             ),
             self.lost,
@@ -216,7 +221,9 @@ class Content:
 
     def owing(self, group: str) -> Content:
         """The content as one rank's part of a sum over ``group``."""
-        return Content(frozenset(Term(t.source, t.number, t.tokens, t.pending | {group}) for t in self.terms), self.lost)
+        return Content(
+            frozenset(Term(t.source, t.number, t.tokens, t.pending | {group}) for t in self.terms), self.lost
+        )
 
     def joined(self, other: Content) -> Content:
         """What is certain of a content that is one or the other: the terms that both have."""

@@ -30,7 +30,6 @@ from flowcheck.interp.values import (
     Unknown,
     Value,
     alternatives,
-    join,
     union_of,
 )
 from flowcheck.program.callgraph import Calls

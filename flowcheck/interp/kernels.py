@@ -11,11 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import tensor_ops
-from flowcheck.interp.contents import Content, Normed, Opaque, Rows, Segment, Term, Width, named, width_of
+from flowcheck.interp.contents import Content, Normed, Opaque, Rows, Segment, Term, Width, named, value_of, width_of
 from flowcheck.interp.heap import Obj, State
-from flowcheck.interp.tensors import content_of, is_tensor, like, make, opaque, read, tensors_in, view_of, widened, write
+from flowcheck.interp.tensors import (
+    is_tensor,
+    like,
+    make,
+    opaque,
+    read,
+    tensors_in,
+    view_of,
+    widened,
+    write,
+)
 from flowcheck.interp.trails import Site
-from flowcheck.interp.values import FALSE, NONE, Known, Ref, TupleV, Unknown, Value, alternatives
+from flowcheck.interp.values import NONE, Known, Ref, TupleV, Unknown, Value, alternatives
 
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
@@ -30,10 +40,11 @@ class Contract:
     """One contract: its kind and what the kind has to know.
 
     ``inputs``: places or names of the tensors that it takes, in the order of the kind. ``width``: the attribute of the
-    module that says how wide the result is (or several, the first that is known), or a factor. ``group``: the ranks over which a result is partial or reduced.
-    ``complete``: attributes (or arguments) of which one that is true says that the module reduces its result itself.
-    ``split``: two attributes that differ where the module takes a part of the columns. ``value``: what it returns. ``module``: the argument that is
-    the module, where it is not the object whose method is called. ``overwrites``: it may write its result into its input.
+    module that says how wide the result is (or several, the first that is known), or a factor. ``group``: the ranks over
+    which a result is partial or reduced. ``complete``: attributes (or arguments) of which one that is true says that the
+    module reduces its result itself. ``split``: two attributes that differ where the module takes a part of the columns.
+    ``value``: what it returns. ``module``: the argument that is the module, where it is not the object whose method is
+    called. ``overwrites``: it may write its result into its input.
     """
 
     kind: str
@@ -169,7 +180,7 @@ def _module(k: Contract, c: Call) -> Value | None:
     width = _width(k, c, main)
     rows = view.rows if view is not None else Rows()
     count: Value = view.dims[0] if view is not None and view.dims else tensor_ops.ROWS
-    dims = (count, tensor_ops.value_of(width, f"the width of {c.path}"))
+    dims = (count, value_of(width, f"the width of {c.path}"))
     added = _contribution(k, c)
     made = make(c.it, c.st, added, width, rows, dims, c.site)
     if k.overwrites and main is not None:
@@ -263,7 +274,7 @@ def _elementwise(k: Contract, c: Call) -> Value | None:
     view = view_of(x, c.st)
     assert view is not None
     width = _width(k, c, x)
-    dims = (*view.dims[:-1], tensor_ops.value_of(width)) if view.dims else None
+    dims = (*view.dims[:-1], value_of(width)) if view.dims else None
     made = make(c.it, c.st, opaque(c.st, k.name or c.path, c.everything(), c.site), width, view.rows, dims, c.site)
     return TupleV([made, NONE]) if k.returns == "pair" else made
 
@@ -327,5 +338,3 @@ KINDS: dict[str, Kind] = {
     "constant": _constant,
     "unknown": _unknown,
 }
-
-_ = (FALSE, content_of)

@@ -31,23 +31,53 @@ if TYPE_CHECKING:
 
 __all__ = ["FUNCTIONS", "attribute", "function", "is_method", "method"]
 
-Function = Callable[["Interpreter", list[Value], dict[str, Value], State, "Site | None", "Frame", "ir.Node | None"], "Value | None"]
+Function = Callable[
+    ["Interpreter", list[Value], dict[str, Value], State, "Site | None", "Frame", "ir.Node | None"], "Value | None"
+]
 
 SAME = frozenset({"detach", "requires_grad_", "pin_memory", "data", "cuda", "contiguous", "wait"})
 """Gives the tensor itself. What is on the device stays there; streams of hidden states are contiguous."""
 CASTS = frozenset({"to", "float", "half", "bfloat16", "type", "type_as", "int", "long", "cpu", "double", "bool"})
 SHAPED = frozenset({"view", "reshape"})
 FOLDED = frozenset(
-    {"squeeze", "unsqueeze", "flatten", "unflatten", "view_as", "reshape_as", "expand", "expand_as", "permute", "transpose", "t"}
+    {
+        "squeeze",
+        "unsqueeze",
+        "flatten",
+        "unflatten",
+        "view_as",
+        "reshape_as",
+        "expand",
+        "expand_as",
+        "permute",
+        "transpose",
+        "t",
+    }
 )
 ARITHMETIC = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "true_divide": "/", "multiply": "*", "subtract": "-", "matmul": "@",
     "mm": "@", "bmm": "@",
 }  # fmt: skip
-NUMBERS = frozenset({"item", "tolist", "numel", "stride", "storage_offset", "data_ptr", "get_device", "element_size", "nbytes"})
+NUMBERS = frozenset({"item", "tolist", "numel", "stride", "storage_offset", "data_ptr", "element_size", "nbytes"})
 BLANK = frozenset({"empty", "zeros", "empty_strided", "zeros_like", "empty_like", "new_empty", "new_zeros"})
 ROW_PICKS = frozenset({"index_select", "gather", "masked_select", "take_along_dim"})
-MADE = frozenset({"ones", "full", "arange", "tensor", "rand", "randn", "ones_like", "full_like", "new_ones", "new_full", "as_tensor", "linspace", "eye"})
+MADE = frozenset(
+    {
+        "ones",
+        "full",
+        "arange",
+        "tensor",
+        "rand",
+        "randn",
+        "ones_like",
+        "full_like",
+        "new_ones",
+        "new_full",
+        "as_tensor",
+        "linspace",
+        "eye",
+    }
+)
 
 
 def is_method(name: str) -> bool:
@@ -68,8 +98,6 @@ def attribute(it: Interpreter, ref: Ref, name: str, st: State, site: Site | None
         return Unknown(f"a {name}", ("tensor", name))
     if name == "ndim":
         return Known(len(view.dims)) if view.dims is not None else Unknown("a number of dimensions")
-    if name == "is_cuda":
-        return TRUE
     if name == "data":
         return ref
     if name in ("T", "mT"):
@@ -135,7 +163,13 @@ def _numel(it: Interpreter, dims: tuple[Value, ...] | None) -> Value:
     """How many elements: a number where the batch has a number of rows (see ``Interpreter.forced_facts``)."""
     total = 1
     for d in dims if dims is not None else (NONE,):
-        number = it.forced_facts.get(("value", d.key)) if isinstance(d, Unknown) else d.value if isinstance(d, Known) else None
+        number = (
+            it.forced_facts.get(("value", d.key))
+            if isinstance(d, Unknown)
+            else d.value
+            if isinstance(d, Known)
+            else None
+        )
         if not isinstance(number, int):
             return Unknown("numel of a tensor", ("tensor", "numel", dims) if dims else None)
         total *= number
@@ -160,16 +194,19 @@ def _written(
     if sign is not None and sign != "@" and len(args) == 1 and not kw and args[0] != NONE:
         tensor_ops.in_place(it, sign, ref, args[0], st, site)
         return
-    if op == "masked_fill" and len(args) == 2 and args[1] == Known(0) and tensor_ops.is_bare(content_of(st, args[0]) if is_tensor(args[0], st) else NOTHING):
+    if (
+        op == "masked_fill"
+        and len(args) == 2
+        and args[1] == Known(0)
+        and tensor_ops.is_bare(content_of(st, args[0]) if is_tensor(args[0], st) else NOTHING)
+    ):
         token = f"mask@{site_text(site)}"
         write(it, st, ref, content_of(st, ref).times(1, token), site)
         return
     write(it, st, ref, opaque(st, op + "_", [ref, *args, *kw.values()], site), site)
 
 
-def _dims(
-    it: Interpreter, args: Sequence[Value], st: State, fr: Frame, node: ir.Node | None
-) -> list[Value] | None:
+def _dims(it: Interpreter, args: Sequence[Value], st: State, fr: Frame, node: ir.Node | None) -> list[Value] | None:
     """A shape that is given as a tuple, a list, or as several arguments."""
     if len(args) == 1 and not isinstance(args[0], (Known, Unknown)):
         return operators.iterate(it, args[0], fr, st, node)
@@ -198,7 +235,15 @@ def function(
         made = _elementwise(it, name, args, kw, st, site)
     out = kw.get("out")
     if isinstance(out, Ref) and is_tensor(out, st):
-        write(it, st, out, read(st, made) if made is not None and is_tensor(made, st) else opaque(st, name, [*args, *kw.values()], site), site)
+        write(
+            it,
+            st,
+            out,
+            read(st, made)
+            if made is not None and is_tensor(made, st)
+            else opaque(st, name, [*args, *kw.values()], site),
+            site,
+        )
         return out
     return made
 
@@ -252,7 +297,9 @@ def _blank(
     return make(it, st, content, width, Rows(), tuple(dims) if dims is not None else None, site)
 
 
-def _cat(it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None) -> Value | None:
+def _cat(
+    it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None
+) -> Value | None:
     source = a[0] if a else kw.get("tensors", NONE)
     parts = operators.iterate(it, source, fr, st, node)
     dim = a[1] if len(a) > 1 else kw.get("dim", Known(0))
@@ -261,7 +308,9 @@ def _cat(it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site:
     return tensor_ops.concatenated(it, parts, dim, st, site)
 
 
-def _split(it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None) -> Value | None:
+def _split(
+    it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None
+) -> Value | None:
     ref = a[0]
     view = view_of(ref, st)
     if view is None or not isinstance(ref, Ref):
@@ -284,7 +333,16 @@ def _split(it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, sit
     return _parts(it, ref, last, st, site, fr, given, node)
 
 
-def _parts(it: Interpreter, ref: Ref, columns: bool, st: State, site: Site | None, fr: Frame, given: Value, node: ir.Node | None) -> Value:
+def _parts(
+    it: Interpreter,
+    ref: Ref,
+    columns: bool,
+    st: State,
+    site: Site | None,
+    fr: Frame,
+    given: Value,
+    node: ir.Node | None,
+) -> Value:
     """Parts of which the sizes, or the number, are not known: each is some part of the tensor."""
     changes: dict[str, object] = {"dims": None, "whole": False}
     view = view_of(ref, st)
@@ -309,7 +367,9 @@ def _equal_parts(width: Width, size: Width) -> list[Width] | None:
     return [*out, Width(total % part)] if total % part else out
 
 
-def _chunk(it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None) -> Value | None:
+def _chunk(
+    it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None
+) -> Value | None:
     ref = a[0]
     view = view_of(ref, st)
     n = a[1] if len(a) > 1 else kw.get("chunks", NONE)
@@ -326,7 +386,9 @@ def _chunk(it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, sit
     return _parts(it, ref, last, st, site, fr, TupleV([NONE] * min(n.value, 256)), node)
 
 
-def _tensor_split(it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None) -> Value | None:
+def _tensor_split(
+    it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None
+) -> Value | None:
     """``tensor_split`` over rows into one part per rank: each part is a shard of the rows."""
     ref = a[0]
     view = view_of(ref, st)
@@ -339,14 +401,18 @@ def _tensor_split(it: Interpreter, a: list[Value], kw: dict[str, Value], st: Sta
     return made
 
 
-def _unbind(it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None) -> Value | None:
+def _unbind(
+    it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None
+) -> Value | None:
     ref = a[0]
     if not isinstance(ref, Ref) or not is_tensor(ref, st):
         return None
     return _parts(it, ref, True, st, site, fr, NONE, node)
 
 
-def _is_tensor(it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None) -> Value | None:
+def _is_tensor(
+    it: Interpreter, a: list[Value], kw: dict[str, Value], st: State, site: Site | None, fr: Frame, node: ir.Node | None
+) -> Value | None:
     if a and is_tensor(a[0], st):
         return TRUE
     return Known(False) if a and isinstance(a[0], (Known, TupleV)) else None
@@ -365,8 +431,10 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 METHODS = frozenset(
-    {"clone", "size", "dim", "is_contiguous", "is_floating_point", "copy_", "zero_", "fill_", "masked_fill_", "sum", "mean", "max", "min",
-     "argmax", "topk", "any", "all", "repeat", "narrow", "repeat_interleave"}
+    {
+        "clone", "size", "dim", "is_contiguous", "is_floating_point", "copy_", "zero_", "fill_", "masked_fill_", "sum", "mean",
+        "max", "min", "argmax", "topk", "any", "all", "repeat", "narrow", "repeat_interleave", "numel",
+    }
     | SAME | CASTS | SHAPED | FOLDED | NUMBERS | ROW_PICKS | KEEPS_SHAPE | set(FUNCTIONS)
     | set(ARITHMETIC) | {f"{n}_" for n in ARITHMETIC} | {f"{n}_" for n in KEEPS_SHAPE}
     | {n for n in BLANK | MADE if n.startswith("new_")}

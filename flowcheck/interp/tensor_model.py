@@ -5,22 +5,22 @@ An interpretation without a :class:`TensorModel` (``Config.tensors`` is None) kn
 
 from __future__ import annotations
 
-import fnmatch
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import functions, kernels, tensor_methods, tensor_ops
-from flowcheck.interp.contents import Content, Segment, Storage
+from flowcheck.interp.contents import Content, Segment, value_of, width_of
+from flowcheck.interp.contract_tables import Contracts
 from flowcheck.interp.frames import CallEvent
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.kernels import Contract
-from flowcheck.interp.tensors import View, is_tensor, read, site_text, tensors_in, view_of, widened, write
+from flowcheck.interp.tensors import is_tensor, read, site_text, tensors_in, view_of, widened, write
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (
     FALSE,
     NONE,
-    BoundV,
     BuiltinV,
     ClassV,
     ExternalV,
@@ -59,11 +59,12 @@ class Kept:
     site: Site | None
 
 
-class TensorModel:
-    """Contracts by name, and the names of modules. ``functions``, ``classes`` and ``externals`` map patterns to contracts,
-    ``unknowns`` those of how something that is not known is reached.
+class TensorModel(Contracts):
+    """Contracts by name, and the names of modules.
 
     ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
+    ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
+    ``on_function`` sees every call of a function of the tree.
     """
 
     def __init__(
@@ -75,24 +76,24 @@ class TensorModel:
         pure: Sequence[str] = (),
         ranks: Mapping[str, int] | None = None,
     ) -> None:
-        self.functions = dict(functions)
-        self.classes = dict(classes)
-        self.externals = dict(externals)
-        self.unknowns = dict(unknowns)
-        self.pure = tuple(pure)
+        super().__init__(functions, classes, externals, unknowns, pure)
         self.ranks = dict(ranks or {})
         self.paths: dict[int, str] = {}
         self.keeps: list[Kept] = []
         self.unmodelled: dict[str, str] = {}
         self.on_function: OnFunction | None = None
-        self._plain = [k for k in self.functions if "." not in k]
-        self._of_function: dict[int, Contract | None] = {}
-        self._of_method: dict[tuple[int, int], Contract | None] = {}
-        self._of_class: dict[int, Contract | None] = {}
 
     # ------------------------------------------------------------------------------------------------- attributes
     def attribute(
-        self, it: Interpreter, ref: Ref, obj: Obj, name: str, default: Value | None, fr: Frame, st: State, node: ir.Node | None
+        self,
+        it: Interpreter,
+        ref: Ref,
+        obj: Obj,
+        name: str,
+        default: Value | None,
+        fr: Frame,
+        st: State,
+        node: ir.Node | None,
     ) -> Value:
         """``x.name``, ``getattr(x, name, default)``."""
         own = obj.attrs.get(name)
@@ -123,7 +124,9 @@ class TensorModel:
         return name in MODULES
 
     # -------------------------------------------------------------------------------------------------- operators
-    def binary(self, it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> Value | None:
+    def binary(
+        self, it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None
+    ) -> Value | None:
         """``a op b``; None when neither is a tensor."""
         if not (is_tensor(a, st) or is_tensor(b, st)):
             return None
@@ -138,7 +141,9 @@ class TensorModel:
             return tensor_ops.binary(it, "*", v, Known(-1), st, fr.site(e))
         return tensor_ops.loose(it, st, op, [v], fr.site(e))
 
-    def compared(self, it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> Value | None:
+    def compared(
+        self, it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None
+    ) -> Value | None:
         """``a == b`` and the like; None when neither is a tensor."""
         if not (is_tensor(a, st) or is_tensor(b, st)):
             return None
@@ -199,7 +204,14 @@ class TensorModel:
 
     # ------------------------------------------------------------------------------------------------------- calls
     def method(
-        self, it: Interpreter, f: BuiltinV, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+        self,
+        it: Interpreter,
+        f: BuiltinV,
+        args: list[Value],
+        kw: dict[str, Value],
+        st: State,
+        node: ir.Node | None,
+        fr: Frame,
     ) -> Value:
         """A method of a tensor or of PyTorch's modules."""
         kind, name = f.name.split(".", 1)
@@ -209,7 +221,7 @@ class TensorModel:
             if union is not None:
 
                 def arm(x: Value) -> Value:
-                    return self.method(it, f, [*args[:union], x, *args[union + 1 :]], kw, st, node, fr)  # type: ignore[index,operator]
+                    return self.method(it, f, [*args[:union], x, *args[union + 1 :]], kw, st, node, fr)
 
                 from flowcheck.interp.values import union_of
 
@@ -230,51 +242,15 @@ class TensorModel:
             return f.self_
         return Unknown(f"module.{name}(…)")
 
-    def of_function(self, f: FuncV) -> Contract | None:
-        """The contract of a function of the tree, by its name or by a class that its class descends from."""
-        key = id(f.node)
-        if f.cls is None and key in self._of_function:
-            return self._of_function[key]
-        found = self.functions.get(f.name) if f.cls is None else None
-        if found is None and f.cls is None:
-            found = next((self.functions[p] for p in self._plain if fnmatch.fnmatchcase(f.name, p)), None)
-        if f.cls is None:
-            self._of_function[key] = found
-        return found
-
-    def of_method(self, f: FuncV, c: ClassV) -> Contract | None:
-        """The contract of a method that is called on an instance of ``c``."""
-        key = (id(f.node), c.oid)
-        if key not in self._of_method:
-            self._of_method[key] = self._find_method(f, c)
-        return self._of_method[key]
-
-    def _find_method(self, f: FuncV, c: ClassV) -> Contract | None:
-        for b in c.mro:
-            name = f"{b.name}.{f.name}"
-            found = self.functions.get(name) or next(
-                (k for p, k in self.functions.items() if "*" in p and "." in p and fnmatch.fnmatchcase(name, p)), None
-            )
-            if found is not None:
-                return found
-        if f.name not in ("forward", "__call__"):
-            return None
-        # A class that overrides its base's forward is not what the base's contract speaks of.
-        return next((k for b in c.mro if f.cls in b.mro and (k := self._own(b)) is not None), None)
-
-    def of_class(self, c: ClassV) -> Contract | None:
-        """The contract that stands for a class."""
-        if c.oid not in self._of_class:
-            self._of_class[c.oid] = next((k for b in c.mro if (k := self._own(b)) is not None), None)
-        return self._of_class[c.oid]
-
-    def _own(self, c: ClassV) -> Contract | None:
-        return self.classes.get(c.name) or next(
-            (k for p, k in self.classes.items() if "*" in p and fnmatch.fnmatchcase(c.name, p)), None
-        )
-
     def function(
-        self, it: Interpreter, f: FuncV, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+        self,
+        it: Interpreter,
+        f: FuncV,
+        args: list[Value],
+        kw: dict[str, Value],
+        st: State,
+        node: ir.Node | None,
+        fr: Frame,
     ) -> Value | None:
         """What a function of the tree with a contract gives; None when it is to be entered."""
         if self.on_function is not None:
@@ -322,10 +298,7 @@ class TensorModel:
             if not isinstance(v, Union) or not tensors_in([v], st, 0):
                 continue
 
-            def given(x: Value, place: int | str = place, name: str = name, by_name: bool = by_name) -> Given:
-                if by_name or not isinstance(place, int):
-                    return args, {**kw, name: x}
-                return [*args[:place], x, *args[place + 1 :]], kw
+            given = functools.partial(_with, args, kw, name if by_name or not isinstance(place, int) else place)
 
             if contract.kind == "module" and _alike(v, st):
                 args, kw = given(v.items[0])  # what a module adds is named after the module, whatever it is given
@@ -362,7 +335,14 @@ class TensorModel:
         return ""
 
     def constructed(
-        self, it: Interpreter, c: ClassV, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+        self,
+        it: Interpreter,
+        c: ClassV,
+        args: list[Value],
+        kw: dict[str, Value],
+        st: State,
+        node: ir.Node | None,
+        fr: Frame,
     ) -> Value | None:
         """An instance of a class that a contract stands for: it holds what its constructor was given."""
         if self.of_class(c) is None:
@@ -379,7 +359,14 @@ class TensorModel:
         return Ref(st.new(obj))
 
     def external(
-        self, it: Interpreter, f: ExternalV, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+        self,
+        it: Interpreter,
+        f: ExternalV,
+        args: list[Value],
+        kw: dict[str, Value],
+        st: State,
+        node: ir.Node | None,
+        fr: Frame,
     ) -> Value | None:
         """A call of something outside the tree; None when it is no business of tensors."""
         name = f.name
@@ -402,7 +389,9 @@ class TensorModel:
         if contract is not None:
             return self.by_contract(it, contract, args, kw, (), None, st, node, fr, name)
         last = name.rsplit(".", 1)[-1]
-        if name.startswith(("torch.nn.functional.", "torch.special.")) or name.count(".") == 1 and name.startswith("torch."):
+        if name.startswith(("torch.nn.functional.", "torch.special.")) or (
+            name.count(".") == 1 and name.startswith("torch.")
+        ):
             return tensor_methods.function(it, last, args, kw, st, fr, node)
         if name.startswith("torch.nn.") and last[:1].isupper():
             obj = Obj("torch module", attrs=dict(kw))
@@ -415,21 +404,17 @@ class TensorModel:
             return tensor_ops.loose(it, st, last, [*args, *kw.values()], fr.site(node) if node is not None else None)
         return self.unknown(it, name, args, kw, st, node, fr, "has no contract")
 
-    def is_pure(self, name: str) -> bool:
-        """Whether something outside the tree writes none of its arguments; the first pattern that fits says so."""
-        for pattern in self.pure:
-            if fnmatch.fnmatchcase(name, pattern.lstrip("!")):
-                return not pattern.startswith("!")
-        return False
-
-    def of_external(self, name: str) -> Contract | None:
-        """The contract of something outside the tree."""
-        found = self.externals.get(name)
-        if found is None:
-            found = next((k for p, k in self.externals.items() if "*" in p and fnmatch.fnmatchcase(name, p)), None)
-        return found
-
-    def called(self, it: Interpreter, ref: Ref, obj: Obj, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame) -> Value:
+    def called(
+        self,
+        it: Interpreter,
+        ref: Ref,
+        obj: Obj,
+        args: list[Value],
+        kw: dict[str, Value],
+        st: State,
+        node: ir.Node | None,
+        fr: Frame,
+    ) -> Value:
         """A module of PyTorch's own, called."""
         site = fr.site(node) if node is not None else None
         if obj.tag == "Identity" and args:
@@ -442,23 +427,35 @@ class TensorModel:
         contract = Contract("module")
         made = self.by_contract(it, contract, args, kw, (), ref, st, node, fr, f"torch.nn.{obj.tag}")
         if made is not None and is_tensor(made, st):
-            w = tensor_ops.width_of(width) if width is not None else None
+            w = width_of(width) if width is not None else None
             view = view_of(made, st)
             assert view is not None
             if w is not None and isinstance(made, Ref):
                 held = st.obj(view.storage).tag.segments[0].content
                 from flowcheck.interp.tensors import make
 
-                dims = (*view.dims[:-1], tensor_ops.value_of(w)) if view.dims else None
+                dims = (*view.dims[:-1], value_of(w)) if view.dims else None
                 return make(it, st, held, w, view.rows, dims, site)
         return made if made is not None else Unknown(f"torch.nn.{obj.tag}(…)")
 
     def inherited(
-        self, it: Interpreter, ref: Ref, name: str, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+        self,
+        it: Interpreter,
+        ref: Ref,
+        name: str,
+        args: list[Value],
+        kw: dict[str, Value],
+        st: State,
+        node: ir.Node | None,
+        fr: Frame,
     ) -> Value | None:
         """A method that a class of the tree has from one of PyTorch's layers; None for any other."""
         obj = st.get(ref.oid)
-        base = next((e for b in obj.cls.mro for e in b.external if e in LAYERS), None) if obj is not None and obj.cls else None
+        base = (
+            next((e for b in obj.cls.mro for e in b.external if e in LAYERS), None)
+            if obj is not None and obj.cls
+            else None
+        )
         if base is None:
             return None
         if name == "__init__":
@@ -475,17 +472,26 @@ class TensorModel:
             return self.external(it, event.callee, event.args, event.keywords, event.state, event.node, event.frame)
         contract = self.functions.get(event.name)
         if contract is None and isinstance(event.callee, Unknown):
-            how = event.callee.reason
-            contract = next((k for p, k in self.unknowns.items() if fnmatch.fnmatchcase(how, p)), None)
+            contract = self.of_unknown(event.callee.reason)
         if contract is not None:
             it_, args, kw = it, event.args, event.keywords
             return self.by_contract(it_, contract, args, kw, (), None, event.state, event.node, event.frame, event.name)
         if not tensors_in(values, event.state):
             return None
-        return self.unknown(it, event.name, event.args, event.keywords, event.state, event.node, event.frame, "is not known")
+        return self.unknown(
+            it, event.name, event.args, event.keywords, event.state, event.node, event.frame, "is not known"
+        )
 
     def unknown(
-        self, it: Interpreter, name: str, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame, why: str
+        self,
+        it: Interpreter,
+        name: str,
+        args: list[Value],
+        kw: dict[str, Value],
+        st: State,
+        node: ir.Node | None,
+        fr: Frame,
+        why: str,
     ) -> Value:
         """Something that is given tensors and that nobody knows: it may write them, and gives what depends on them."""
         site = fr.site(node) if node is not None else None
@@ -511,6 +517,13 @@ def _context_variable(ref: Ref, held: Obj, name: str, args: list[Value], st: Sta
     return NONE
 
 
+def _with(args: list[Value], kw: dict[str, Value], place: int | str, x: Value) -> Given:
+    """The arguments with one of them replaced."""
+    if isinstance(place, str):
+        return args, {**kw, place: x}
+    return [*args[:place], x, *args[place + 1 :]], kw
+
+
 def _alike(v: Union, st: State) -> bool:
     """Whether all alternatives are tensors of the same rows and shape."""
     views = [view_of(x, st) for x in v.items]
@@ -519,7 +532,14 @@ def _alike(v: Union, st: State) -> bool:
 
 
 def write_weakly(
-    it: Interpreter, ref: Ref, name: str, args: list[Value], kw: dict[str, Value], st: State, node: ir.Node | None, fr: Frame
+    it: Interpreter,
+    ref: Ref,
+    name: str,
+    args: list[Value],
+    kw: dict[str, Value],
+    st: State,
+    node: ir.Node | None,
+    fr: Frame,
 ) -> None:
     """An in-place method that may have run or not."""
     tensor_methods.method(it, widened(it, st, ref, None, whole=False), name, args, kw, st, node, fr)
@@ -541,9 +561,8 @@ LAYERS = {
 
 MODULE_NAMES = frozenset(
     {
-        "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers", "named_buffers",
-        "state_dict", "load_state_dict", "post_init", "init_weights", "register_forward_hook", "register_forward_pre_hook", "get_submodule", "zero_grad",
+        "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers",
+        "named_buffers", "state_dict", "load_state_dict", "post_init", "init_weights", "register_forward_hook",
+        "register_forward_pre_hook", "get_submodule", "zero_grad",
     }
 )  # fmt: skip
-
-_ = (BoundV, View, Storage)

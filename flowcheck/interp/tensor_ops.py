@@ -37,7 +37,9 @@ ROWS = Unknown("the number of rows", ("rows",))
 """The number of tokens of a batch: one quantity, so that two tests of it agree."""
 
 
-def loose(it: Interpreter, st: State, op: str, values: Sequence[Value], site: Site | None, rows: Rows | None = None) -> Ref:
+def loose(
+    it: Interpreter, st: State, op: str, values: Sequence[Value], site: Site | None, rows: Rows | None = None
+) -> Ref:
     """A tensor of unknown shape that depends on what the tensors among ``values`` hold."""
     return make(it, st, opaque(st, op, values, site), None, rows or Rows(), None, site)
 
@@ -85,9 +87,7 @@ def _is_factor(v: Value, st: State) -> bool:
     return is_tensor(v, st) and is_bare(content_of(st, v))
 
 
-def _scaled(
-    op: str, a: Value, b: Value, st: State, site: Site | None
-) -> tuple[Value, tuple[Segment, ...]] | None:
+def _scaled(op: str, a: Value, b: Value, st: State, site: Site | None) -> tuple[Value, tuple[Segment, ...]] | None:
     """A tensor, and what it holds times (or divided by) something that no contribution is in; None when both have some."""
     pairs = ((a, b),) if op == "/" else ((a, b), (b, a))
     for tensor, factor in pairs:
@@ -146,18 +146,35 @@ def _sum(a: Value, b: Value, st: State, site: Site | None, sign: float) -> tuple
     if x.width is not None and y.width is not None and x.width != y.width and Width(1) not in (x.width, y.width):
         both = Content(frozenset((Term(Opaque("+", site_text(site), deps_of(st, (a, b)))),)))
         return (Segment(x.width, both),)
-    if [s.width for s in left] == [s.width for s in right] or (len(left) == 1 and len(right) == 1):
-        return tuple(
-            Segment(p.width if p.width is not None else q.width, p.content.plus(q.content, sign))
-            for p, q in zip(left, right, strict=True)
-        )
-    for many, one, first in ((left, right, True), (right, left, False)):
-        if len(one) == 1:
-            only = one[0].content
-            return tuple(
-                Segment(s.width, s.content.plus(only, sign) if first else only.plus(s.content, sign)) for s in many
-            )
+    if len(left) == 1 and len(right) == 1:
+        p, q = left[0], right[0]
+        return (Segment(p.width if p.width is not None else q.width, p.content.plus(q.content, sign)),)
+    pairs = _aligned(left, right)
+    if pairs is not None:
+        return tuple(Segment(width, p.plus(q, sign)) for width, p, q in pairs)
     return (Segment(x.width, content_of(st, a).plus(content_of(st, b), sign)),)
+
+
+def _aligned(left: Sequence[Segment], right: Sequence[Segment]) -> list[tuple[Width | None, Content, Content]] | None:
+    """Two rows of columns cut where either is cut; None where it is not known which cut comes first."""
+    if len(left) == 1 or len(right) == 1:  # one content all over, or one column that is spread
+        many, one = (left, right[0].content) if len(right) == 1 else (right, left[0].content)
+        return [(s.width, s.content, one) if many is left else (s.width, one, s.content) for s in many]
+    out: list[tuple[Width | None, Content, Content]] = []
+    p, q = list(left), list(right)
+    while p and q:
+        first, second = p.pop(0), q.pop(0)
+        if first.width is None or second.width is None:
+            return None
+        longer = (first.width - second.width).sign
+        if longer is None:
+            return None
+        out.append((second.width if longer > 0 else first.width, first.content, second.content))
+        if longer > 0:
+            p.insert(0, Segment(first.width - second.width, first.content))
+        elif longer < 0:
+            q.insert(0, Segment(second.width - first.width, second.content))
+    return out if not p and not q else None
 
 
 def in_place(it: Interpreter, op: str, target: Ref, other: Value, st: State, site: Site | None) -> None:
@@ -267,9 +284,7 @@ def picked(it: Interpreter, ref: Ref, st: State, site: Site | None, why: str = "
     return make(it, st, read(st, ref), view.width, Rows(view.rows.shards, f"{why} at {site_text(site)}"), dims, site)
 
 
-def split(
-    it: Interpreter, ref: Ref, sizes: Sequence[Width] | None, st: State, site: Site | None
-) -> list[Ref] | None:
+def split(it: Interpreter, ref: Ref, sizes: Sequence[Width] | None, st: State, site: Site | None) -> list[Ref] | None:
     """Views of consecutive columns."""
     view = view_of(ref, st)
     assert view is not None
@@ -326,7 +341,16 @@ def taken(it: Interpreter, ref: Ref, key: Value, st: State, site: Site | None) -
         return picked(it, ref, st, site)
     view = view_of(ref, st)
     assert view is not None
-    return widened(it, st, ref, site, width=None, dims=None, whole=False, rows=Rows(view.rows.shards, f"a part, taken at {site_text(site)}"))
+    return widened(
+        it,
+        st,
+        ref,
+        site,
+        width=None,
+        dims=None,
+        whole=False,
+        rows=Rows(view.rows.shards, f"a part, taken at {site_text(site)}"),
+    )
 
 
 def _is_all(v: Value) -> bool:

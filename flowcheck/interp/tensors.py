@@ -11,7 +11,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flowcheck.interp.contents import NOTHING, Content, Named, Normed, Opaque, Rows, Segment, Storage, Term, Width, leaves
+from flowcheck.interp.contents import (
+    NOTHING,
+    Content,
+    Named,
+    Normed,
+    Opaque,
+    Rows,
+    Segment,
+    Storage,
+    Term,
+    Width,
+    leaves,
+)
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import Ref, Slice, Value, alternatives

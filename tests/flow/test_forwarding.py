@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from flowcheck.flow.boundaries import Capture, Reach
-from flowcheck.flow.forwarding import Forwarding, capture
+from flowcheck.flow.capturing import capture
+from flowcheck.flow.forwarding import Forwarding
 from flowcheck.source import open_source
 from tests.flow.tiny_models import CONFIG, write_tree
 
@@ -19,6 +20,7 @@ def run(folder: Path, edits: dict[str, str], ids: list[int] | None, phase: str =
 
 APPEND = "captured.append(hidden_states + residual)"
 SUM = "hidden_states.clone() if residual is None else hidden_states + residual"
+IN_PLACE = "hidden_states += residual\n                residual.zero_()\n                "
 AFTER = "        hidden_states, _ = self.norm(hidden_states, residual)\n"
 LAST = "        if len(self.layers) in self.layers_to_capture:\n            captured.append(hidden_states + residual)\n"
 LATE = {
@@ -43,7 +45,9 @@ EXACT = [
     pytest.param({"[i + 1 for i in layer_ids]": "[i + 2 for i in layer_ids]"}, [1, 2], (3, 4), id="off by one"),
     pytest.param({APPEND: f"captured.append({SUM})"}, [-1, 1], (0, 2), id="the embedding"),
     pytest.param({APPEND: "captured.append(torch.add(hidden_states, residual))"}, [1], (2,), id="torch.add"),
-    pytest.param({APPEND: "captured.append(hidden_states.clone().add_(residual))"}, [1], (2,), id="a sum in place of a copy"),
+    pytest.param(
+        {APPEND: "captured.append(hidden_states.clone().add_(residual))"}, [1], (2,), id="a sum in place of a copy"
+    ),
     pytest.param({APPEND: "captured.append((residual + hidden_states).contiguous())"}, [1], (2,), id="contiguous"),
     pytest.param({AFTER: LAST + AFTER}, [1, 5], (2, 6), id="the input of the final norm"),
     pytest.param({}, [1, 5], (2,), id="the last layer's output is never captured"),
@@ -52,7 +56,9 @@ EXACT = [
 
 @pytest.mark.parametrize("phase", ["extend", "verify"])
 @pytest.mark.parametrize(("edits", "ids", "expected"), EXACT)
-def test_boundaries(tmp_path: Path, edits: dict[str, str], ids: list[int] | None, expected: tuple[int, ...], phase: str) -> None:
+def test_boundaries(
+    tmp_path: Path, edits: dict[str, str], ids: list[int] | None, expected: tuple[int, ...], phase: str
+) -> None:
     found = run(tmp_path, edits, ids, phase)
     assert (found.question, found.raised) == (None, None)
     assert found.boundaries == expected
@@ -89,7 +95,9 @@ def test_a_clone_without_the_residual_is_what_it_was(tmp_path: Path) -> None:
 
 
 def test_an_alias_that_later_layers_overwrite(tmp_path: Path) -> None:
-    edits = {APPEND: "hidden_states += residual\n                residual.zero_()\n                captured.append(hidden_states)"}
+    edits = {
+        APPEND: "hidden_states += residual\n                residual.zero_()\n                captured.append(hidden_states)"
+    }
     state = run(tmp_path, edits, [1]).states[0]
     assert state.at_capture.index == 2
     assert state.boundary.normed  # the fused kernel writes the norm of the sum where the captured tensor lies
@@ -106,9 +114,7 @@ def test_the_embedding_lies_where_the_stream_is_summed_up(tmp_path: Path) -> Non
 
 
 def test_a_copy_is_not_overwritten(tmp_path: Path) -> None:
-    edits = {
-        APPEND: "hidden_states += residual\n                residual.zero_()\n                captured.append(hidden_states.clone())"
-    }
+    edits = {APPEND: f"{IN_PLACE}captured.append(hidden_states.clone())"}
     state = run(tmp_path, edits, [1]).states[0]
     assert state.boundary.index == 2
     assert not state.boundary.normed
@@ -160,7 +166,10 @@ def test_the_embedding_without_a_residual_raises(tmp_path: Path) -> None:
 
 
 def test_something_that_nobody_knows(tmp_path: Path) -> None:
-    edits = {"import torch\nfrom torch import nn\n\nfrom sglang.srt.layers.layers": "import torch\nimport mystery\nfrom torch import nn\n\nfrom sglang.srt.layers.layers", APPEND: "captured.append(mystery.mix(hidden_states, residual))"}
+    edits = {
+        "from sglang.srt.layers.logits_processor import": "import mystery\nfrom sglang.srt.layers.logits_processor import",
+        APPEND: "captured.append(mystery.mix(hidden_states, residual))",
+    }
     found = run(tmp_path, edits, [1])
     assert not found.states[0].boundary.certain
     assert any("mystery.mix" in u for u in found.unmodelled)

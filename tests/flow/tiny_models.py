@@ -15,7 +15,7 @@ CONFIG = {
     "rms_norm_eps": 1e-6,
 }
 
-FORWARD_BATCH = '''
+FORWARD_BATCH = """
 from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import Any, Optional
@@ -47,9 +47,9 @@ class ForwardBatch:
     capture_hidden_mode: CaptureHiddenMode = None
     positions: Any = None
     spec_info: Optional[Any] = None
-'''
+"""
 
-LAYERS = '''
+LAYERS = """
 import torch
 from torch import nn
 from sgl_kernel import fused_add_rmsnorm, rmsnorm
@@ -111,9 +111,9 @@ class VocabParallelEmbedding(nn.Module):
 
     def forward(self, x):
         raise NotImplementedError
-'''
+"""
 
-LOGITS = '''
+LOGITS = """
 import torch
 from torch import nn
 
@@ -130,9 +130,9 @@ class LogitsProcessor(nn.Module):
         if forward_batch.capture_hidden_mode.is_full() and aux_hidden_states is not None:
             stored = torch.cat(aux_hidden_states, dim=-1)
         return LogitsProcessorOutput(None, stored)
-'''
+"""
 
-MODEL = '''
+MODEL = """
 import torch
 from torch import nn
 
@@ -225,7 +225,7 @@ class TinyForCausalLM(nn.Module):
 
 
 EntryClass = TinyForCausalLM
-'''
+"""
 
 
 def write_tree(folder: Path, edits: dict[str, str]) -> Path:

@@ -153,7 +153,9 @@ def abstract(body: str, flag: bool | None) -> list[list[dict[str, float] | None]
         (srt / "modes.py").write_text(
             "from enum import IntEnum\nclass CaptureHiddenMode(IntEnum):\n    NULL = 0\n    LAST = 1\n    FULL = 2\n"
         )
-        (srt / "program.py").write_text(f"import torch\n\n\ndef program(a, b, c, flag):\n    {body}\n    return a, b, c\n")
+        (srt / "program.py").write_text(
+            f"import torch\n\n\ndef program(a, b, c, flag):\n    {body}\n    return a, b, c\n"
+        )
         program = Program(SyntaxStore(open_source(name), None))
         it = Interpreter(program, Config(tensors=TensorModel({}, {}, {}, {}, ("torch.*",)), follow_raises=False))
         assert it.config.tensors is not None
