@@ -55,7 +55,7 @@ def _capture(
             raised,
             question,
             _unmodelled(run),
-            tuple(forwarding.assumed),
+            _assumed(forwarding),
         )
 
     run: ModelRun | None = None
@@ -71,11 +71,31 @@ def _capture(
     except Dead:
         if run is None:
             raised = _raised_in(forwarding.it) if forwarding.it is not None else None
+            missing = _missing(forwarding.it)
+            if missing is not None:  # a constructor that asks for more ends early, or has gone another way
+                return failed(missing)
             return failed(None if raised is not None else f"{what} raises", raised)
+        if _missing(forwarding.it) is not None and not forwarding.arrivals:
+            return failed(_missing(forwarding.it), None, run)
         return _read_arrivals(forwarding, run, None, given, phase, failed, what)
     except Budget as error:
         return failed(str(error), None, run)
     return _read_arrivals(forwarding, run, result, given, phase, failed, what)
+
+
+def _missing(it: Interpreter | None) -> str | None:
+    """Why a run may have ended that needs more of the configuration than it says."""
+    model = it.config.tensors if it is not None else None
+    names = [name for name, has_default in model.absent.items() if not has_default] if model is not None else []
+    return f"the configuration does not say {', '.join(names)}" if names else None
+
+
+def _assumed(forwarding: Forwarding) -> tuple[str, ...]:
+    """What an answer rests on beside the scenario."""
+    model = forwarding.it.config.tensors if forwarding.it is not None else None
+    names = [name for name, has_default in model.absent.items() if has_default] if model is not None else []
+    absent = (f"not in the configuration, so that the code's own default holds: {', '.join(names)}",) if names else ()
+    return (*absent, f"a batch of {forwarding.rows} rows on rank 0 of {forwarding.tp}")
 
 
 def _unmodelled(run: ModelRun | None) -> tuple[str, ...]:
@@ -116,7 +136,7 @@ def _read_arrivals(
     return Capture(
         run.name, phase, ids, run.layers, states, width, rows, concat,
         place_of(arrival.site) if arrival.site is not None else None,
-        None, question, _unmodelled(run), tuple(forwarding.assumed),
+        None, question, _unmodelled(run), _assumed(forwarding),
     )  # fmt: skip
 
 

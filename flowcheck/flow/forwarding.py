@@ -90,7 +90,6 @@ class Forwarding:
         self.program = Program(SyntaxStore(tree, None))
         self.it: Interpreter | None = None
         self.arrivals: list[Arrival] = []
-        self.assumed: dict[str, None] = {}
 
     # ------------------------------------------------------------------------------------------------------ config
     def _literal(self, v: object, name: str = "") -> Value:

@@ -390,8 +390,10 @@ def _of_config(
     bound = names.drop_unbound(v) if v is not None else None
     if bound is not None:
         return bound
-    if default is None:
-        it.throw("AttributeError", st, node, fr)
+    if it.config.tensors is not None:
+        it.config.tensors.absent.setdefault(name, default is not None)
+    if default is None:  # its library may have one all the same
+        it.throw("AttributeError", st, node, fr, certain=False)
         raise AssertionError("unreachable")
     return default
 

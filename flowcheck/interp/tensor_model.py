@@ -64,6 +64,7 @@ class TensorModel(Contracts):
 
     ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
     ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
+    ``absent``: what the configuration was asked for and does not say, and whether the code has a default of its own.
     ``on_function`` sees every call of a function of the tree.
     """
 
@@ -81,6 +82,7 @@ class TensorModel(Contracts):
         self.paths: dict[int, str] = {}
         self.keeps: list[Kept] = []
         self.unmodelled: dict[str, str] = {}
+        self.absent: dict[str, bool] = {}
         self.on_function: OnFunction | None = None
 
     # ------------------------------------------------------------------------------------------------- attributes
