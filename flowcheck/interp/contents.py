@@ -208,22 +208,12 @@ class Content:
 
     def reduced(self, group: str, ranks: float | None) -> Content:
         """After a sum over the ranks of ``group``: what was partial is complete, what was complete is ``ranks`` fold."""
-        out: list[Term] = []
-        lost = self.lost
-        for t in self.terms:
-            if group in t.pending:
-                out.append(Term(t.source, t.number, t.tokens, t.pending - {group}))
-            elif ranks is None:
-                out.append(Term(t.source, t.number, tuple(sorted((*t.tokens, f"ranks of {group}"))), t.pending))
-            else:
-                out.append(Term(t.source, _tidy(t.number * ranks), t.tokens, t.pending))
-        return Content(frozenset(out), lost)
-
-    def owing(self, group: str) -> Content:
-        """The content as one rank's part of a sum over ``group``."""
-        return Content(
-            frozenset(Term(t.source, t.number, t.tokens, t.pending | {group}) for t in self.terms), self.lost
+        token = None if ranks is not None else f"ranks of {group}"
+        whole = Content(frozenset(t for t in self.terms if group not in t.pending)).times(ranks or 1, token)
+        parts = frozenset(
+            Term(t.source, t.number, t.tokens, t.pending - {group}) for t in self.terms if group in t.pending
         )
+        return Content(parts, self.lost).plus(whole)
 
     def joined(self, other: Content) -> Content:
         """What is certain of a content that is one or the other: the terms that both have."""
