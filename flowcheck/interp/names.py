@@ -385,16 +385,15 @@ def store_slice(
     it: Interpreter, c: Value, bounds: list[Value], v: Value | None, fr: Frame, st: State, e: ir.Node | None
 ) -> None:
     """``c[a:b:c] = v``; without ``v``, ``del c[a:b:c]``."""
+    targets = alternatives(c)
+    if it.config.tensors is not None and v is not None and any(operators.is_kind(x, "tensor", st) for x in targets):
+        operators.put(it, c, Slice(tuple(bounds)), v, fr, st, e)
+        return
     numbers = [operators.plain(b) for b in bounds]
     exact = all(isinstance(b, Known) and (b.value is None or isinstance(b.value, int)) for b in numbers)
     given = operators.iterate(it, v, fr, st, e) if v is not None else []
-    targets = alternatives(c)
     for x in targets:
         obj = st.get(x.oid) if isinstance(x, Ref) else None
-        if obj is not None and obj.kind == "tensor" and it.config.tensors is not None and v is not None:
-            assert isinstance(x, Ref)
-            it.config.tensors.stored(it, x, Slice(tuple(bounds)), v, fr, st, e)
-            continue
         if obj is None or obj.cls is not None or obj.kind != "list":
             it.may_raise(st, e, fr)
             if obj is not None and obj.cls is not None:

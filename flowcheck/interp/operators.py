@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BIGGEST", "DUNDER", "binary", "compare", "contains", "delete_item", "each", "element", "equal", "hashable",
-    "identical", "is_lazy", "iterate", "key_truth", "learn", "learn_key", "need_hash", "next_of", "plain", "put",
+    "identical", "is_kind", "is_lazy", "iterate", "key_truth", "learn", "learn_key", "need_hash", "next_of", "plain", "put",
     "python_value", "record_items", "runs_code", "take", "take_slice", "truth", "truth_key", "unary", "visit",
     "void", "with_truth",
 ]  # fmt: skip

@@ -221,6 +221,10 @@ def function(
     site = fr.site(node) if node is not None else None
     model = FUNCTIONS.get(name)
     made: Value | None = None
+    target = args[0] if args else None
+    if isinstance(target, Ref) and is_tensor(target, st) and (name.endswith("_") or kw.get("inplace", NONE) == TRUE):
+        _written(it, target, name.rstrip("_"), args[1:], {k: v for k, v in kw.items() if k != "inplace"}, st, site)
+        return target
     if model is not None:
         made = model(it, args, kw, st, site, fr, node)
     elif name in ARITHMETIC and len(args) >= 2 and NONE not in args[:2] and any(is_tensor(a, st) for a in args[:2]):

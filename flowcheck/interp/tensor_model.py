@@ -184,6 +184,10 @@ class TensorModel(Contracts):
         view = view_of(ref, st)
         return view.dims[0] if view is not None and view.dims else Unknown("a number of rows")
 
+    def replaced(self, it: Interpreter, ref: Ref, st: State, site: Site | None) -> None:
+        """``x.data = y``: the tensor shows another storage from now on, its aliases do not."""
+        write(it, st, ref, Content(lost=f"its data are replaced at {site_text(site)}"), site)
+
     def unpacked(self, it: Interpreter, ref: Ref, n: int, st: State, node: ir.Node, fr: Frame) -> list[Value] | None:
         """The parts of a tensor that is unpacked over its rows; None when it is none. It raises for any other number."""
         view = view_of(ref, st)

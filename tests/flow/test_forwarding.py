@@ -175,6 +175,26 @@ def test_something_that_nobody_knows(tmp_path: Path) -> None:
     assert any("mystery.mix" in u for u in found.unmodelled)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param("captured[-1].mul_(positions)", id="an operation that nobody follows"),
+        pytest.param("torch.relu_(captured[-1])", id="torch.relu_"),
+        pytest.param("torch.nn.functional.silu(captured[-1], inplace=True)", id="inplace"),
+        pytest.param("captured[-1].data = hidden_states", id="data"),
+        pytest.param("captured[-1][:, :8] = 0", id="some columns"),
+        pytest.param("captured[-1][:2] = 0", id="some rows"),
+        pytest.param("torch.ops.some.kernel(captured[-1])", id="a kernel"),
+        pytest.param("captured[-1].to(torch.float32).zero_()", id="what may be a copy or not"),
+    ],
+)
+def test_what_is_written_after_the_capture(tmp_path: Path, write: str) -> None:
+    found = run(tmp_path, {APPEND: f"{APPEND}\n                {write}"}, [1])
+    assert found.states[0].at_capture.index == 2
+    assert found.states[0].boundary.index is None
+    assert found.states[0].overwritten is not None
+
+
 def test_a_class_without_a_hook(tmp_path: Path) -> None:
     found = run(tmp_path, {"def set_eagle3_layers_to_capture": "def set_layers"}, [1])
     assert found.question is not None

@@ -16,7 +16,6 @@ NAMED = some.builds(
     some.integers(-2, 3),
     some.sampled_from([(), ("tp",)]),
 )
-CONTENTS = some.lists(NAMED, max_size=4).map(lambda parts: sum_of(parts))
 
 
 def sum_of(parts: list[Content]) -> Content:
@@ -24,6 +23,9 @@ def sum_of(parts: list[Content]) -> Content:
     for part in parts:
         total = total.plus(part)
     return total
+
+
+CONTENTS = some.lists(NAMED, max_size=4).map(sum_of)
 
 
 @given(WIDTHS, WIDTHS, some.integers(1, 9))

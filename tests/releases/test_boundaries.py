@@ -69,7 +69,9 @@ def release(version: str) -> Tree:
     return open_source(f"sglang=={version}", cache_dir=cache_root())
 
 
-def run(version: str, config: dict[str, object], ids: list[int] | None, phase: str = "extend", fusion: bool = False) -> Capture:
+def run(
+    version: str, config: dict[str, object], ids: list[int] | None, phase: str = "extend", fusion: bool = False
+) -> Capture:
     names = config["architectures"]
     assert isinstance(names, list)
     return capture(Forwarding(release(version), fusion=fusion), names[0], config, ids, (phase,))[0]
@@ -99,7 +101,8 @@ def test_llama(version: str, ids: list[int] | None, expected: tuple[int, ...], p
 
 
 @pytest.mark.parametrize(
-    ("ids", "error"), [pytest.param([-1, 2, 30], "TypeError", id="embedding"), pytest.param([], "ValueError", id="none")]
+    ("ids", "error"),
+    [pytest.param([-1, 2, 30], "TypeError", id="embedding"), pytest.param([], "ValueError", id="none")],
 )
 def test_llama_that_raises(ids: list[int], error: str) -> None:
     found = run("0.5.6", LLAMA, ids)
