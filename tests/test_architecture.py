@@ -137,6 +137,9 @@ def literals_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def test_names_of_sglang_stand_in_the_vocabulary_alone(path: Path) -> None:
     table = tomllib.loads((ROOT / "rules" / "vocabulary.toml").read_text("utf-8"))
     names = words_of({key: value for key, value in table.items() if key not in ("relevance", "configurations")})
+    kernels = tomllib.loads((ROOT / "rules" / "kernels.toml").read_text("utf-8"))
+    names |= words_of([entry["names"] for key in ("function", "cls", "unknown") for entry in kernels[key]])
+    names |= words_of([kernels["forward"]["setter"], kernels["forward"]["captured_parameter"]])
     spelled = {
         (line, word)
         for line, text in literals_of(ast.parse(path.read_text("utf-8")))

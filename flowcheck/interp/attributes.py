@@ -379,6 +379,12 @@ def _of_object(
     if obj is None:
         return Unknown("an object that is gone")
     if obj.cls is None:
+        if obj.kind == "tensor" and it.config.tensors is not None:
+            return it.config.tensors.attribute(it, b, obj, name, default, fr, st, node)
+        if obj.kind == "variable" and name in ("get", "set", "reset"):
+            return BuiltinV("module." + name, b)
+        if obj.kind == "config":
+            return _of_config(it, obj, name, default, fr, st, node)
         if obj.kind in CONTAINER_NAMES:
             if name in CONTAINER_NAMES[obj.kind]:
                 return BuiltinV("m." + name, b)
@@ -411,6 +417,22 @@ def _of_object(
         if isinstance(reader, FuncV):
             return calls.call(it, BoundV(reader, b), [Known(name)], {}, st, node, fr)
     return plain_get(it, b, obj, name, fr, st, node, default)
+
+
+def _of_config(
+    it: Interpreter, obj: Obj, name: str, default: Value | None, fr: Frame, st: State, node: ir.Node | None
+) -> Value:
+    """A configuration that is known in full: what it does not say, it does not have."""
+    v = obj.attrs.get(name)
+    bound = names.drop_unbound(v) if v is not None else None
+    if bound is not None:
+        return bound
+    if it.config.tensors is not None:
+        it.config.tensors.absent.setdefault(name, default is not None)
+    if default is None:  # its library may have one all the same
+        it.throw("AttributeError", st, node, fr, certain=False)
+        raise AssertionError("unreachable")
+    return default
 
 
 def plain_get(
@@ -574,6 +596,12 @@ def _beyond_instance(
         return missing
     if name in OF_OBJECT:
         return BuiltinV("super." + name, b)
+    if obj.kind == "list" and name in CONTAINER_NAMES["list"]:
+        return BuiltinV("m." + name, b)  # an instance of a class that derives from list
+    if it.config.tensors is not None and it.config.tensors.is_module(obj.cls):
+        found = it.config.tensors.module_attribute(it, b, obj, name)
+        if found is not None:
+            return found
     if name == "start" and any(e.endswith(("Thread", "Process")) for c in obj.cls.mro for e in c.external):
         return BuiltinV("thread.start", b)
     if obj.cls.opaque_base or obj.attrs.get("#any") is not None:

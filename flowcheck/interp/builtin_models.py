@@ -67,6 +67,8 @@ def call(it: Interpreter, f: BuiltinV, args: Args, kw: Keywords, st: State, node
     if name.startswith("m."):
         assert f.self_ is not None
         return method(it, f.self_, name[2:], args, kw, st, node, fr)
+    if f.self_ is not None and name.startswith(("tensor.", "module.")) and it.config.tensors is not None:
+        return it.config.tensors.method(it, f, args, kw, st, node, fr)
     if name.startswith("t."):
         _, kind, attr = name.split(".", 2)
         return _type_method(it, kind, attr, args, kw, st, node, fr)
@@ -99,6 +101,10 @@ def _super_method(
     it: Interpreter, f: BuiltinV, name: str, args: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
 ) -> Value:
     """A method of ``object`` or of a base outside the tree."""
+    if it.config.tensors is not None and isinstance(f.self_, Ref):
+        made = it.config.tensors.inherited(it, f.self_, name, args, kw, st, node, fr)
+        if made is not None:
+            return made
     if name in ("__init__", "__init_subclass__", "__post_init__", "__exit__"):
         return NONE
     if name == "__enter__":
@@ -186,6 +192,8 @@ def _length(it: Interpreter, v: Value, st: State, node: ir.Node | None, fr: Fram
         obj = st.get(v.oid)
         if obj is not None and obj.kind in ("list", "dict", "set"):
             return Known(len(obj.items)) if obj.items is not None else Unknown("a length")
+        if obj is not None and obj.kind == "tensor" and it.config.tensors is not None:
+            return it.config.tensors.length(v, st)
         if obj is not None and obj.cls is not None:
             m = classes.class_attr(it, obj.cls, "__len__", st)
             if isinstance(m, FuncV):
@@ -393,6 +401,15 @@ def _text(name: str) -> Model:
     return model
 
 
+def _id(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
+    """``id``, called: a number of its own for what is certainly one object, so that it may be a key."""
+    if it.config.tensors is not None and len(a) == 1 and isinstance(a[0], Ref):
+        obj = st.get(a[0].oid)
+        if obj is not None and obj.exact:
+            return Known((1 << 46) + 64 * a[0].oid)
+    return Unknown("id(…)")
+
+
 def _abs(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     n = number(a[0])
     if n is not None:
@@ -484,7 +501,7 @@ MODELS: dict[str, Model] = {
     "print": _print,
     "repr": _text("repr"),
     "hash": _text("hash"),
-    "id": _text("id"),
+    "id": _id,
     "format": _text("format"),
     "abs": _abs,
     "round": _round,

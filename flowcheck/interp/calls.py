@@ -182,8 +182,12 @@ def call(
         obj = st.get(f.oid)
         if obj is not None and obj.cls is not None:
             for name in ("__call__", "forward"):
-                method = classes.class_attr(it, obj.cls, name, st)
-                if isinstance(method, FuncV) and (name == "__call__" or obj.cls.opaque_base):
+                method = obj.attrs.get(name) if name == "forward" else None
+                if method is None:
+                    method = classes.class_attr(it, obj.cls, name, st)
+                elif it.config.tensors is not None:  # a module whose forward is set on the instance
+                    return call(it, method, args, keywords, st, node, fr, open_, hook)
+                if isinstance(method, FuncV) and (name == "__call__" or _is_module(it, obj.cls)):
                     return call(it, BoundV(method, f), args, keywords, st, node, fr, open_, hook)
             if not obj.cls.opaque_base:
                 it.throw("TypeError", st, node, fr)
@@ -192,9 +196,15 @@ def call(
             it.throw("TypeError", st, node, fr)
         if obj is not None and obj.kind == dispatch_models.KIND:
             return dispatch_models.call(it, f, args, keywords, st, node, fr, open_)
+        if obj is not None and obj.kind == "torch module" and it.config.tensors is not None:
+            return it.config.tensors.called(it, f, obj, args, keywords, st, node, fr)
     if isinstance(f, (Known, TupleV)):
         it.throw("TypeError", st, node, fr)
     return unknown_call(it, f, args, keywords, st, node, fr, f.reason if isinstance(f, Unknown) else repr(f))
+
+
+def _is_module(it: Interpreter, c: ClassV) -> bool:
+    return c.opaque_base or (it.config.tensors is not None and it.config.tensors.is_module(c))
 
 
 def _open_builtin(it: Interpreter, f: BuiltinV, args: list[Value], st: State, node: ir.Node | None, fr: Frame) -> None:
@@ -275,6 +285,10 @@ def call_function(
     fixed = _override(it, f)
     if fixed is not None:
         return fixed
+    if it.config.tensors is not None and not isinstance(st, BaseState):
+        made = it.config.tensors.function(it, f, args, keywords, st, node, fr)
+        if made is not None:
+            return made
     if f.around:
         bare = FuncV(f.node, f.module, f.env, f.owner, f.cls, f.defaults, f.kind)
         return managers.call_inside(

@@ -83,6 +83,8 @@ def make_class(it: Interpreter, s: ir.ClassDef, fr: Frame, st: State) -> Value:
                 c.enum_kind = "IntEnum" if e == "int" else "StrEnum"
             if e in RECORD_BASES:
                 c.is_record = True
+            if it.config.tensors is not None and it.config.tensors.plain_base(e):
+                continue
             if e not in PLAIN_BASES and not e.endswith(("Error", "Exception", "Warning")):
                 c.opaque_base = True
         if b is not c and b.opaque_base:
@@ -338,6 +340,10 @@ def make(
 ) -> Value:
     """``type.__call__(C, …)``: what no metaclass has a say in."""
     site = fr.site(node) if node is not None else None
+    if it.config.tensors is not None:
+        made_of = it.config.tensors.constructed(it, c, args, keywords, st, node, fr)
+        if made_of is not None:
+            return made_of
     new = class_attr(it, c, "__new__", st)
     if isinstance(new, FuncV):
         result = calls.call(it, new, [c, *args], keywords, st, node, fr, open_=open_)
@@ -352,6 +358,8 @@ def make(
     if it.in_base and it.lazy_depth and not c.is_record:
         return _eager(it, c, args, keywords, st, node, fr, open_)
     obj = Obj("object", c, site=site)
+    if it.config.tensors is not None and any("list" in b.external for b in c.mro):
+        obj.kind, obj.items = "list", []
     made = is_made_record(c)
     if made and stores.stores_itself(it, c, st):
         ref = it.alloc(st, obj, site)

@@ -59,6 +59,10 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
         if r is None:
             return Unknown("identity", _compare_key(it, op, a, b))
         return Known(r if op == "is" else not r)
+    if it.config.tensors is not None and op not in ("in", "not in") and (isinstance(a, Ref) or isinstance(b, Ref)):
+        made = it.config.tensors.compared(it, op, a, b, fr, st, e)
+        if made is not None:
+            return made
     if op in ("in", "not in"):
         r = contains(it, a, b, fr, st, e)
         if r is None:
@@ -161,6 +165,11 @@ def _compare_key(it: Interpreter, op: str, a: Value, b: Value) -> Any:
     return key
 
 
+def _is_one(key: Any) -> bool:
+    """Whether a key stands for one object, however often it is read."""
+    return isinstance(key, tuple) and bool(key) and key[0] == "group"
+
+
 def identical(it: Interpreter, a: Value, b: Value, st: State) -> bool | None:
     """``a is b``."""
     if isinstance(a, Unknown) or isinstance(b, Unknown):
@@ -174,6 +183,8 @@ def identical(it: Interpreter, a: Value, b: Value, st: State) -> bool | None:
                     fact = st.facts.get(("value", x.key), it.forced_facts.get(("value", x.key), UNBOUND))
                     if fact is not UNBOUND:
                         return fact is None
+        if isinstance(a, Unknown) and isinstance(b, Unknown) and a.key == b.key and _is_one(a.key):
+            return True
         return None
     if isinstance(a, Known) and isinstance(b, Known):
         if type(a.value) is not type(b.value):
@@ -326,6 +337,11 @@ def _equal_records(it: Interpreter, oa: Obj, ob: Obj, fr: Frame, st: State, e: i
 def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> bool | None:
     """``a in b``."""
     if views.is_view(b):
+        owner = b.self_ if isinstance(b, BuiltinV) else None
+        if isinstance(owner, ClassV) and isinstance(a, Known) and isinstance(a.value, str) and a.value[:2] != "__":
+            held = st.obj(owner.oid).attrs.get(a.value, UNBOUND)
+            if UNBOUND not in alternatives(held) or held is UNBOUND:
+                return held is not UNBOUND
         b = views.contents(it, b, st)
     if isinstance(b, Known) and isinstance(b.value, (str, bytes)):
         p = plain(a)

@@ -145,7 +145,10 @@ def _dict_method(
         rows: list[Value] = [
             TupleV(p) if name == "items" else p[0] if name == "keys" else p[1] for p in obj.items.values()
         ]
-        return it.new_list(st, rows)
+        view = it.new_list(st, rows)
+        if name != "values":
+            st.write(view.oid).tag = "view"  # sets can be made of it with operators
+        return view
     if name == "copy":
         return it.alloc(st, obj.copy())
     w = st.write(x.oid)
@@ -274,6 +277,8 @@ def _list_method(
     w = st.write(x.oid)
     weak = not w.exact
     if name in ("append", "add"):
+        if it.config.tensors is not None and a:
+            it.config.tensors.kept(x, a[0], st, fr.site(node) if node is not None else None)
         if name == "add" and w.items is not None and not weak:
             k = it.key(a[0])
             keys = [it.key(v) for v in w.items]

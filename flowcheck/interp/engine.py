@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import classes, recency
 from flowcheck.interp.frames import Budget, CallCut, CallEvent, Dead, Frame, LazyCut, Outcome, Raised
-from flowcheck.interp.heap import Base, BaseState, Obj, State, merge
+from flowcheck.interp.heap import Base, BaseState, Obj, State, merge, merge_with
 from flowcheck.interp.trails import Site, Trail, extend
 from flowcheck.interp.values import (
     NONE,
@@ -30,12 +30,14 @@ from flowcheck.interp.values import (
     Unknown,
     Value,
     alternatives,
-    join,
     union_of,
 )
 from flowcheck.program.callgraph import Calls
 from flowcheck.program.modules import Module, Program
 from flowcheck.syntax import ir
+
+if TYPE_CHECKING:
+    from flowcheck.interp.tensor_model import TensorModel
 
 __all__ = ["Budget", "CallEvent", "Config", "Dead", "Frame", "Interpreter", "Outcome", "Raised"]
 
@@ -67,8 +69,8 @@ class Config:
     is the call's result. ``on_return``: sees what every function of the tree returns (function, arguments, value,
     state, frame). ``apart``: the states in which a call is run one by one and not at once, each with
     what it is called in ``Interpreter.arms`` meanwhile (function, arguments, state); none where that makes no difference.
-    ``follow_raises``: whether an exception that nothing on the stack can
-    catch is followed outwards through ``finally`` and context managers; without, it is only noted.
+    ``follow_raises``: whether an exception that nothing on the stack can catch is followed outwards through ``finally``
+    and context managers; without, it is only noted. ``tensors``: what tensors do; without, they are unknown.
     ``closed_modules``: whether a module of torch has no attribute but those that code of the tree stores or that
     torch gives every module. ``uncalled``: functions that never run, so that no module variable holds what they
     store.
@@ -99,6 +101,7 @@ class Config:
     lasting: bool = False
     closed_modules: bool = False
     uncalled: frozenset[str] = frozenset()
+    tensors: TensorModel | None = None
     max_steps: int = 4_000_000
     max_depth: int = 60
     call_budget: int = 2_000
@@ -428,10 +431,8 @@ class Interpreter:
         if not states:
             raise Dead
         self.count("merges")
-        state.become(merge(states))
-        result = values[0]
-        for value in values[1:]:
-            result = join(result, value)
+        merged, result = merge_with(states, values)
+        state.become(merged)
         return result
 
     def may_name(self, frame: Frame, name: str) -> bool:

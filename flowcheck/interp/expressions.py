@@ -15,6 +15,7 @@ from flowcheck.interp.values import (
     Known,
     Member,
     Ref,
+    Slice,
     TupleV,
     Union,
     Unknown,
@@ -303,9 +304,9 @@ def _subscript(it: Interpreter, e: ir.Subscript, fr: Frame, st: State) -> Value:
 
 
 def _slice(it: Interpreter, e: ir.Slice, fr: Frame, st: State) -> Value:
-    for x in (e.lower, e.upper, e.step):
-        if x is not None:
-            it.eval(x, fr, st)
+    bounds = tuple(it.eval(x, fr, st) if x is not None else NONE for x in (e.lower, e.upper, e.step))
+    if it.config.tensors is not None:
+        return Slice(bounds)
     return Unknown("slice")
 
 

@@ -440,6 +440,7 @@ MODELS: dict[str, Model] = {
     "contextlib.AsyncExitStack": _manager(managers.STACK),
     "types.SimpleNamespace": _namespace,
     "types.MethodType": _bound,
+    "types.MappingProxyType": _identity,
     "functools.reduce": _reduce,
     "importlib.import_module": _import_module,
     "operator.methodcaller": _operator("operator.methodcaller"),

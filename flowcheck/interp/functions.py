@@ -8,7 +8,7 @@ from flowcheck.interp import calls, dispatch_models, managers
 from flowcheck.interp.bodies import always_reaches, body_of, keeps_environment, local_names
 from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.generators import Lazy, Rest, consume, drain, first, lazily, may_matter, resume
-from flowcheck.interp.heap import BaseState, Obj, State, merge
+from flowcheck.interp.heap import BaseState, Obj, State, merge_with
 from flowcheck.interp.values import (
     NONE,
     UNBOUND,
@@ -260,7 +260,7 @@ def run(
 def finish(outcomes: list[Outcome], st: State) -> Value | None:
     """Merges the ways in which a body ends into ``st``; the returned value, or None when it never returns."""
     states: list[State] = []
-    value: Value | None = None
+    values: list[Value] = []
     for kind, state, v in outcomes:
         if kind == "r":
             assert v is not None
@@ -269,10 +269,10 @@ def finish(outcomes: list[Outcome], st: State) -> Value | None:
         else:
             continue
         states.append(state)
-        value = v if value is None else join(value, v)
+        values.append(v)
     if not states:
         return None
-    merged = merge(states)
+    merged, value = merge_with(states, values)
     if merged is not st:
         st.become(merged)
     return value

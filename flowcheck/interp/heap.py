@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flowcheck.interp.trails import Site
     from flowcheck.interp.values import ClassV
 
-__all__ = ["Base", "Obj", "State", "join_objects", "merge"]
+__all__ = ["Base", "Obj", "State", "join_objects", "merge", "merge_with"]
 
 NEVER = 1 << 62
 DEEPEST_STACK = 24
@@ -98,7 +98,7 @@ class Base:
     it. ``epoch`` numbers the writes that are no locals of one activation (see :attr:`State.epoch`).
     """
 
-    __slots__ = ("epoch", "keyless", "lowest", "next", "objects", "overlaid")
+    __slots__ = ("epoch", "keyless", "lowest", "next", "objects", "overlaid", "unify")
 
     def __init__(self) -> None:
         self.objects: dict[int, Obj] = {}
@@ -106,6 +106,7 @@ class Base:
         self.next = 1
         self.lowest = NEVER
         self.epoch = 0
+        self.unify: Callable[[dict[int, Obj], dict[int, Obj], State], dict[int, Obj]] | None = None
         self.keyless: set[int] = set()  # addresses whose objects are no keys that identity could tell apart
 
     def address(self) -> int:
@@ -309,6 +310,8 @@ def join_objects(a: Obj, b: Obj) -> Obj:
     elif a.elements is not None or b.elements is not None:
         new.elements = None if a.elements is None or b.elements is None else join(a.elements, b.elements)
     new.exact = a.exact and b.exact
+    if a.tag is not b.tag and a.kind in ("tensor", "storage") and a.tag != b.tag:
+        new.tag = a.tag.joined(b.tag)
     return new
 
 
@@ -376,6 +379,8 @@ def _merge2(a: State, b: State) -> State:
     below = State.__new__(State)
     below.base = a.base
     below.top = la if la is not None else Layer(None)
+    if a.base.unify is not None:
+        changed_b = a.base.unify(changed_a, changed_b, below)
     for oid, obj in changed_a.items():
         other = changed_b.get(oid)
         if other is None:
@@ -388,6 +393,24 @@ def _merge2(a: State, b: State) -> State:
             before = below.get(oid)
             objects[oid] = obj if before is None or before.unmade else join_objects(before, obj)
     result.facts = {k: v for k, v in a.facts.items() if b.facts.get(k, _MISSING) == v}
+    return result
+
+
+def merge_with(states: list[State], values: list[Value]) -> tuple[State, Value]:
+    """One state for all of ``states``, and one value for what each of them comes with."""
+    if len(states) == 1 or states[0].base.unify is None:
+        return merge(states), _joined(values)
+    slot = states[0].base.address()  # the values travel in the states: what is renamed there is renamed in them
+    for state, value in zip(states, values, strict=True):
+        state.top.objects[slot] = Obj("env", attrs={"value": value})
+    merged = merge(states)
+    return merged, merged.top.objects.pop(slot).attrs["value"]
+
+
+def _joined(values: list[Value]) -> Value:
+    result = values[0]
+    for value in values[1:]:
+        result = join(result, value)
     return result
 
 

@@ -249,6 +249,8 @@ def element(it: Interpreter, v: Value, st: State) -> Value:
             obj = st.get(x.oid)
             if obj is None or obj.cls is not None:
                 results.append(Unknown("an element"))
+            elif obj.kind == "tensor" and it.config.tensors is not None:
+                results.append(it.config.tensors.element(it, x, st))
             elif obj.items is not None:
                 values = [k for k, _ in obj.items.values()] if obj.kind == "dict" else list(obj.items)
                 if values:

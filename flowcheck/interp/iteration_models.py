@@ -212,6 +212,10 @@ def sequence_(kind: str) -> Model:
         if kind == "tuple":
             return Unknown("a tuple of unknown length") if items is None else TupleV(items)
         site = fr.site(node) if node is not None else None
+        if items is None and kind == "set" and a and isinstance(a[0], Ref):
+            source = st.get(a[0].oid)
+            if source is not None and source.kind == "set" and source.items is not None:  # a set has no order to lose
+                return it.new_list(st, list(source.items), site, kind)
         if items is None:
             ref = it.new_list(st, None, site, kind)
             element = operators.element(it, a[0], st)

@@ -22,6 +22,7 @@ from flowcheck.interp.values import (
     LazyImport,
     ModuleV,
     Ref,
+    Slice,
     TupleV,
     Union,
     Unknown,
@@ -357,10 +358,13 @@ def store_slice(
     it: Interpreter, c: Value, bounds: list[Value], v: Value | None, fr: Frame, st: State, e: ir.Node | None
 ) -> None:
     """``c[a:b:c] = v``; without ``v``, ``del c[a:b:c]``."""
+    targets = alternatives(c)
+    if it.config.tensors is not None and v is not None and any(operators.is_kind(x, "tensor", st) for x in targets):
+        operators.put(it, c, Slice(tuple(bounds)), v, fr, st, e)
+        return
     numbers = [operators.plain(b) for b in bounds]
     exact = all(isinstance(b, Known) and (b.value is None or isinstance(b.value, int)) for b in numbers)
     given = operators.iterate(it, v, fr, st, e) if v is not None else []
-    targets = alternatives(c)
     for x in targets:
         obj = st.get(x.oid) if isinstance(x, Ref) else None
         if obj is None or obj.cls is not None or obj.kind != "list":
@@ -437,6 +441,11 @@ def _unpack(it: Interpreter, t: ir.TupleExpr | ir.ListExpr, v: Value, fr: Frame,
     rows: list[list[Value]] = []
     unknown = False
     for x in alternatives(v):
+        if it.config.tensors is not None and isinstance(x, Ref) and not stars:
+            parts = it.config.tensors.unpacked(it, x, n, st, t, fr)
+            if parts is not None:
+                rows.append(parts)
+                continue
         items = operators.iterate(it, x, fr, st, t) if not isinstance(x, Known) or x.value is not None else None
         if items is None:
             if isinstance(x, Known) and x.value is None:

@@ -39,6 +39,7 @@ from flowcheck.interp.values import (
     FuncV,
     Known,
     Member,
+    Ref,
     TupleV,
     Union,
     Unknown,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BIGGEST", "DUNDER", "binary", "compare", "contains", "delete_item", "each", "element", "equal", "hashable",
-    "identical", "is_lazy", "iterate", "key_truth", "learn", "learn_key", "need_hash", "next_of", "plain", "put",
+    "identical", "is_kind", "is_lazy", "iterate", "key_truth", "learn", "learn_key", "need_hash", "next_of", "plain", "put",
     "python_value", "record_items", "runs_code", "take", "take_slice", "truth", "truth_key", "unary", "visit",
     "void", "with_truth",
 ]  # fmt: skip
@@ -81,6 +82,8 @@ def unary(it: Interpreter, op: str, v: Value, fr: Frame, st: State, e: ir.Node) 
         method = classes.class_attr(it, cls, {"-": "__neg__", "+": "__pos__", "~": "__invert__"}[op], st)
         if isinstance(method, FuncV):
             return calls.call(it, BoundV(method, v), [], {}, st, e, fr)
+    if it.config.tensors is not None and is_kind(v, "tensor", st):
+        return it.config.tensors.unary(it, op, v, fr, st, e)
     p = plain(v)
     if isinstance(p, Known):
         try:
@@ -118,6 +121,10 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e
     if isinstance(a, Union) or isinstance(b, Union):
         pairs: list[tuple[Value, ...]] = [(x, y) for x in alternatives(a) for y in alternatives(b)]
         return each(it, pairs, st, lambda x, y, s: binary(it, op, x, y, fr, s, e))
+    if it.config.tensors is not None and (isinstance(a, Ref) or isinstance(b, Ref)):
+        made = it.config.tensors.binary(it, op, a, b, fr, st, e)
+        if made is not None:
+            return made
     custom = _custom_binary(it, op, a, b, fr, st, e)
     if custom is not None:
         return custom
@@ -159,6 +166,8 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e
     if op == "|" and is_kind(a, "dict", st) and is_kind(b, "dict", st):
         x_items, y_items = st.obj(a.oid).items, st.obj(b.oid).items  # type: ignore[attr-defined]
         return it.new_dict(st, None if x_items is None or y_items is None else {**x_items, **y_items})
+    if op in ("|", "&", "-", "^"):
+        a, b = (_as_set(it, v, st) for v in (a, b))
     if op in ("|", "&", "-", "^") and is_kind(a, "set", st) and is_kind(b, "set", st):
         return _set_op(it, op, a, b, st)
     if op == "|" and (isinstance(a, (ClassV, BuiltinV, ExternalV)) or isinstance(b, (ClassV, BuiltinV, ExternalV))):
@@ -170,6 +179,14 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e
         it.throw("TypeError", st, e, fr)
     it.may_raise(st, e, fr)
     return Unknown("arithmetic", _op_key(op, a, b))
+
+
+def _as_set(it: Interpreter, v: Value, st: State) -> Value:
+    """The keys or items of a dict as the set that they are to operators; anything else unchanged."""
+    obj = st.get(v.oid) if isinstance(v, Ref) else None
+    if obj is not None and obj.kind == "list" and obj.tag == "view" and obj.items is not None:
+        return it.new_list(st, list(obj.items), None, "set")
+    return v
 
 
 def _scalar(it: Interpreter, op: str, x: Any, y: Any, fr: Frame, st: State, e: ir.Node | None) -> Value:

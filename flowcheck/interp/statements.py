@@ -119,6 +119,8 @@ def _augmented(it: Interpreter, op: str, old: Value, new: Value, fr: Frame, st: 
             result = calls.call(it, BoundV(method, old), [new], {}, st, s, fr)
             if not (isinstance(result, BuiltinV) and result.name == "NotImplemented"):
                 return result
+    elif obj is not None and obj.kind == "tensor" and it.config.tensors is not None:
+        return it.config.tensors.augmented(it, op, old, new, fr, st, s)
     elif obj is not None and obj.kind in ("list", "set", "dict"):
         name = IN_PLACE.get((obj.kind, op))
         if name is not None:

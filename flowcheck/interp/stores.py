@@ -93,6 +93,9 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
                 it.throw("AttributeError", st, node, fr)
         elif obj.kind in CONTAINER_NAMES:
             it.throw("AttributeError", st, node, fr)
+        elif obj.kind == "tensor" and name == "data" and it.config.tensors is not None:
+            it.config.tensors.replaced(it, b, st, fr.site(node) if node is not None else None)
+            return
         if node is not None and name in it.config.tracked and not it.in_base and not it.quiet:
             site = fr.site(node)
             it.followed.update((site, id(f.func.node)) for f in fr.chain() if f.func is not None)

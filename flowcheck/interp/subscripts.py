@@ -20,6 +20,7 @@ from flowcheck.interp.values import (
     Known,
     Member,
     Ref,
+    Slice,
     TupleV,
     Union,
     Unknown,
@@ -62,8 +63,10 @@ def take(it: Interpreter, c: Value, k: Value, fr: Frame, st: State, e: ir.Node |
         obj = st.get(c.oid)
         if obj is None:
             return Unknown("an element")
-        if obj.cls is not None:
+        if obj.cls is not None and obj.kind != "list":
             return _take_object(it, c, obj, k, fr, st, e)
+        if obj.kind == "tensor" and it.config.tensors is not None:
+            return it.config.tensors.taken(it, c, k, fr, st, e)
         if obj.kind == "dict":
             return _take_dict(it, c, obj, k, fr, st, e)
         if obj.kind == "list":
@@ -197,6 +200,8 @@ def take_slice(it: Interpreter, c: Value, bounds: list[Value], fr: Frame, st: St
             ref = it.new_list(st, None, fr.site(e))
             st.write(ref.oid).elements = element(it, c, st)
             return ref
+        if obj is not None and obj.kind == "tensor" and it.config.tensors is not None:
+            return it.config.tensors.taken(it, c, Slice(tuple(bounds)), fr, st, e)
         if obj is not None and obj.cls is not None:
             return _take_object(it, c, obj, Unknown("slice"), fr, st, e)
     it.may_raise(st, e, fr)
@@ -238,6 +243,9 @@ def put(it: Interpreter, c: Value, k: Value, v: Value, fr: Frame, st: State, e: 
             calls.call(it, BoundV(method, c), [k, v], {}, st, e, fr)
         else:
             it.may_raise(st, e, fr)
+        return
+    if obj.kind == "tensor" and it.config.tensors is not None:
+        it.config.tensors.stored(it, c, k, v, fr, st, e)
         return
     if obj.kind == "dict":
         need_hash(it, k, fr, st, e)

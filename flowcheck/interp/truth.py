@@ -85,6 +85,8 @@ def truth(it: Interpreter, v: Value, st: State, fr: Frame | None) -> bool | None
             return None
         if obj.kind in ("list", "dict", "set"):
             return None if obj.items is None else bool(obj.items)
+        if obj.kind == "tensor":
+            return None
         if obj.cls is not None:
             for name in ("__bool__", "__len__"):
                 method = classes.class_attr(it, obj.cls, name, st)

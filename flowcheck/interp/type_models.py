@@ -89,6 +89,8 @@ def is_instance(it: Interpreter, x: Value, c: Value, st: State) -> bool | None:
             obj = st.get(x.oid)
             if obj is None:
                 return None
+            if obj.kind == "tensor":
+                return obj.tag.is_instance(c.name)  # type: ignore[no-any-return]
             if obj.cls is None:
                 if obj.kind == "queue":
                     return None
@@ -128,6 +130,8 @@ def _is_builtin_instance(x: Value, name: str, st: State) -> bool | None:
         obj = st.get(x.oid)
         if obj is None:
             return None
+        if obj.kind in ("config", "tensor"):
+            return False
         if obj.cls is None:
             if obj.kind == "exception":
                 of = getattr(builtins, str(obj.tag), None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FALSE", "NONE", "TRUE", "UNBOUND", "BoundV", "BuiltinV", "ClassV", "ExternalV", "FieldSpec", "FuncV", "GeneratorV",
-    "Known", "LazyImport", "Member", "ModuleV", "PartialV", "Ref", "SuperV", "TupleV", "Union", "Unknown", "Value",
+    "Known", "LazyImport", "Member", "ModuleV", "PartialV", "Ref", "Slice", "SuperV", "TupleV", "Union", "Unknown", "Value",
     "alternatives", "join", "join_all", "known", "union_of",
 ]  # fmt: skip
 
@@ -358,6 +358,24 @@ class FieldSpec(Value):
         self.init = init
         self.compare = compare
         self.keyword_only = keyword_only
+
+
+class Slice(Value):
+    """``a:b:c`` inside a subscript of several parts."""
+
+    __slots__ = ("bounds",)
+
+    def __init__(self, bounds: tuple[Value, ...]) -> None:
+        self.bounds = bounds
+
+    def __repr__(self) -> str:
+        return "slice(" + ", ".join(map(repr, self.bounds)) + ")"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Slice) and self.bounds == other.bounds
+
+    def __hash__(self) -> int:
+        return hash(self.bounds)
 
 
 class LazyImport(Value):

@@ -1,0 +1,253 @@
+"""What reaches the logits processor as captured states, named as boundaries: the answer for one class, one list of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, Stream, boundary_of
+from flowcheck.flow.facts import Place
+from flowcheck.flow.forwarding import Arrival, Forwarding, ModelRun
+from flowcheck.flow.modes import place_of
+from flowcheck.flow.stack import with_deep_stack
+from flowcheck.interp.contents import Content, Normed
+from flowcheck.interp.engine import Interpreter
+from flowcheck.interp.frames import Budget, Dead, Raised
+from flowcheck.interp.tensors import content_of, is_tensor, read, view_of
+from flowcheck.interp.values import NONE, Ref, TupleV, Value, alternatives
+
+__all__ = ["capture", "stream_of"]
+
+
+def capture(
+    forwarding: Forwarding,
+    architecture: str,
+    config: Mapping[str, Any],
+    ids: Sequence[int] | None,
+    phases: Sequence[str] = ("extend", "verify"),
+) -> tuple[Capture, ...]:
+    """What a class captures for ids (None: the setter is called without any), one answer for each phase."""
+    return with_deep_stack(lambda: tuple(_capture(forwarding, architecture, config, ids, phase) for phase in phases))
+
+
+def _capture(
+    forwarding: Forwarding, architecture: str, config: Mapping[str, Any], ids: Sequence[int] | None, phase: str
+) -> Capture:
+    words = forwarding.kernels.forward
+    given = tuple(ids) if ids is not None else None
+    layers = forwarding.layer_count(config)
+
+    def failed(
+        question: str | None, raised: tuple[str, Place | None] | None = None, run: ModelRun | None = None
+    ) -> Capture:
+        if raised is not None and _unmodelled(run):  # what was not modelled may be why
+            question, raised = f"{raised[0]} is raised after calls that have no model", None
+        return Capture(
+            architecture,
+            phase,
+            given,
+            layers,
+            (),
+            None,
+            None,
+            None,
+            None,
+            raised,
+            question,
+            _unmodelled(run),
+            _assumed(forwarding),
+        )
+
+    run: ModelRun | None = None
+    what = "its __init__"
+    try:
+        run = forwarding.build(architecture, config)
+        what = "its setter"
+        forwarding.set_layers(run, ids)
+        what = "its forward"
+        result = forwarding.forward(run, words.extend_member if phase == "extend" else words.verify_member)
+    except LookupError as error:
+        return failed(str(error), None, run)
+    except Dead:
+        if run is None:
+            raised = _raised_in(forwarding.it) if forwarding.it is not None else None
+            missing = _missing(forwarding.it)
+            if missing is not None:  # a constructor that asks for more ends early, or has gone another way
+                return failed(missing)
+            return failed(None if raised is not None else f"{what} raises", raised)
+        if _missing(forwarding.it) is not None and not forwarding.arrivals:
+            return failed(_missing(forwarding.it), None, run)
+        return _read_arrivals(forwarding, run, None, given, phase, failed, what)
+    except Budget as error:
+        return failed(str(error), None, run)
+    return _read_arrivals(forwarding, run, result, given, phase, failed, what)
+
+
+def _missing(it: Interpreter | None) -> str | None:
+    """Why a run may have ended that needs more of the configuration than it says."""
+    model = it.config.tensors if it is not None else None
+    names = [name for name, has_default in model.absent.items() if not has_default] if model is not None else []
+    return f"the configuration does not say {', '.join(names)}" if names else None
+
+
+def _assumed(forwarding: Forwarding) -> tuple[str, ...]:
+    """What an answer rests on beside the scenario."""
+    model = forwarding.it.config.tensors if forwarding.it is not None else None
+    names = [name for name, has_default in model.absent.items() if has_default] if model is not None else []
+    absent = (f"not in the configuration, so that the code's own default holds: {', '.join(names)}",) if names else ()
+    return (*absent, f"a batch of {forwarding.rows} rows on rank 0 of {forwarding.tp}")
+
+
+def _unmodelled(run: ModelRun | None) -> tuple[str, ...]:
+    model = run.it.config.tensors if run is not None else None
+    return tuple(f"{k} ({v})" for k, v in model.unmodelled.items()) if model is not None else ()
+
+
+def _raised_in(it: Interpreter) -> tuple[str, Place | None] | None:
+    found: list[Raised] = [r for r in it.handlers[0] if r.certain]
+    if not found:
+        return None
+    last = found[-1]
+    name = last.cls.name if last.cls is not None else last.name
+    return name, place_of(last.site) if last.site is not None else None
+
+
+def _read_arrivals(
+    forwarding: Forwarding,
+    run: ModelRun,
+    result: Value | None,
+    ids: tuple[int, ...] | None,
+    phase: str,
+    failed: Any,
+    what: str,
+) -> Capture:
+    if not forwarding.arrivals:
+        if result is None:
+            return failed(None if _raised_in(run.it) else f"{what} never returns", _raised_in(run.it), run)  # type: ignore[no-any-return]
+        return failed("the logits processor is never called", None, run)  # type: ignore[no-any-return]
+    if len(forwarding.arrivals) > 1:
+        return failed("the logits processor is called on several paths", None, run)  # type: ignore[no-any-return]
+    arrival = forwarding.arrivals[0]
+    stream = stream_of(run, arrival)
+    states, question = _states(run, arrival, stream)
+    width, rows, concat = (None, None, None)
+    if result is not None:
+        width, rows, concat = _stored(forwarding, run, result)
+    return Capture(
+        run.name, phase, ids, run.layers, states, width, rows, concat,
+        place_of(arrival.site) if arrival.site is not None else None,
+        None, question, _unmodelled(run), _assumed(forwarding),
+    )  # fmt: skip
+
+
+def stream_of(run: ModelRun, arrival: Arrival) -> Stream:
+    """The input of the final norm, as the hidden states that reach the logits processor say it."""
+    final = Content(lost="what reaches the logits processor is no norm")
+    found: list[Content] = []
+    for v in alternatives(arrival.hidden):
+        if is_tensor(v, arrival.state):
+            content = content_of(arrival.state, v)
+            if content.lost is not None:
+                final = Content(lost=content.lost)
+            for t in content.terms:
+                if isinstance(t.source, Normed):
+                    found.append(t.source.of)
+    if found and all(f == found[0] for f in found):
+        final = found[0]
+    return Stream(final, run.layers, run.stack)
+
+
+def _states(run: ModelRun, arrival: Arrival, stream: Stream) -> tuple[tuple[Captured, ...], str | None]:
+    """The captured states in their order, or why they are not known."""
+    st = arrival.state
+    options = alternatives(arrival.captured)
+    if options == (NONE,):
+        return (), None
+    if len(options) > 1:
+        return (), "whether states are captured differs from path to path"
+    v = options[0]
+    items: list[Value] | None = None
+    container: int | None = None
+    if isinstance(v, TupleV):
+        items = list(v.items)
+    elif isinstance(v, Ref):
+        obj = st.get(v.oid)
+        if obj is not None and obj.kind == "tensor":
+            return tuple(_packed(run, arrival, v, stream)), None
+        if obj is not None and obj.kind == "list":
+            items, container = obj.items, v.oid
+        elif obj is not None and obj.cls is not None:
+            held = [
+                x
+                for x in obj.attrs.values()
+                if isinstance(x, Ref) and (o := st.get(x.oid)) is not None and o.kind == "list"
+            ]
+            if len(held) == 1 and isinstance(held[0], Ref):
+                items, container = st.obj(held[0].oid).items, held[0].oid
+            if items is None and obj.items is not None:
+                items, container = list(obj.items), v.oid
+    if items is None:
+        return (), f"the captured states are {v!r}"
+    return tuple(_captured(run, arrival, x, container, stream) for x in items), None
+
+
+def _captured(run: ModelRun, arrival: Arrival, v: Value, container: int | None, stream: Stream) -> Captured:
+    st, model = arrival.state, run.it.config.tensors
+    assert model is not None
+    options = list(alternatives(v))
+    if len(options) != 1 or not isinstance(options[0], Ref) or not is_tensor(options[0], st):
+        unknown = Boundary(None, Reach.COMPLETE, False, False, False, f"it is {v!r}"[:200])
+        return Captured(unknown, unknown, "?", "?", None, None, None)
+    ref = options[0]
+    view = view_of(ref, st)
+    assert view is not None
+    now = boundary_of(content_of(st, ref), stream, bool(view.rows.shards))
+    kept = [k for k in model.keeps if k.tensor == ref.oid]
+    then, appended = now, None
+    if kept:
+        first = kept[0]
+        contents = {s.content for s in first.segments}
+        if len(contents) == 1:
+            then = boundary_of(contents.pop(), stream, bool(view.rows.shards))
+        appended = place_of(first.site) if first.site is not None else None
+    writers = st.obj(view.storage).tag.writers
+    overwritten = place_of(writers[-1]) if writers and then != now else None
+    site = st.obj(ref.oid).site
+    width = str(view.width) if view.width is not None else "?"
+    return Captured(
+        now, then, str(view.rows), width, place_of(site) if site is not None else None, appended, overwritten
+    )
+
+
+def _packed(run: ModelRun, arrival: Arrival, ref: Ref, stream: Stream) -> list[Captured]:
+    """States that were put side by side in one buffer."""
+    st = arrival.state
+    view = view_of(ref, st)
+    assert view is not None
+    site = st.obj(ref.oid).site
+    place = place_of(site) if site is not None else None
+    out: list[Captured] = []
+    for s in read(st, ref):
+        now = boundary_of(s.content, stream, bool(view.rows.shards))
+        out.append(Captured(now, now, str(view.rows), str(s.width), place, None, None))
+    return out
+
+
+def _stored(forwarding: Forwarding, run: ModelRun, result: Value) -> tuple[str | None, str | None, Place | None]:
+    """The width and rows of what the logits processor hands on, and where it was put together."""
+    st = run.state
+    found: list[tuple[str | None, str, Place | None]] = []
+    for x in alternatives(result):
+        obj = st.get(x.oid) if isinstance(x, Ref) else None
+        if obj is None:
+            return None, None, None
+        for v in alternatives(obj.attrs.get(forwarding.kernels.forward.result_attribute, NONE)):
+            view = view_of(v, st)
+            if view is None or not isinstance(v, Ref):
+                return None, None, None
+            site = st.obj(v.oid).site
+            width = str(view.width) if view.width is not None else None
+            found.append((width, str(view.rows), place_of(site) if site is not None else None))
+    if found and all(f == found[0] for f in found):
+        return found[0]
+    return None, None, None

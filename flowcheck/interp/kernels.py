@@ -1,0 +1,340 @@
+"""Contracts: what a function or a module that is not entered does to tensors. Kinds only; whose they are, ``rules/`` says.
+
+A contract of a function sees its arguments as they were given. A contract of a class is that of its ``forward``: instances
+are made without running ``__init__``, and hold the constructor's arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flowcheck.interp import tensor_ops
+from flowcheck.interp.contents import Content, Normed, Opaque, Rows, Segment, Term, Width, named, value_of, width_of
+from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.tensors import (
+    is_tensor,
+    like,
+    make,
+    opaque,
+    read,
+    tensors_in,
+    view_of,
+    widened,
+    write,
+)
+from flowcheck.interp.trails import Site
+from flowcheck.interp.values import NONE, Known, Ref, TupleV, Unknown, Value, alternatives
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Interpreter
+    from flowcheck.interp.frames import Frame
+    from flowcheck.syntax import ir
+
+__all__ = ["KINDS", "Call", "Contract", "apply"]
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """One contract: its kind and what the kind has to know.
+
+    ``inputs``: places or names of the tensors that it takes, in the order of the kind. ``width``: the attribute of the
+    module that says how wide the result is (or several, the first that is known), or a factor. ``group``: the ranks over
+    which a result is partial or reduced. ``complete``: attributes (or arguments) of which one that is true says that the
+    module reduces its result itself. ``split``: two attributes that differ where the module takes a part of the columns.
+    ``value``: what it returns. ``module``: the argument that is the module, where it is not the object whose method is
+    called. ``overwrites``: it may write its result into its input.
+    """
+
+    kind: str
+    inputs: tuple[int | str, ...] = (0,)
+    width: str | float | None = None
+    group: str | None = None
+    complete: tuple[str, ...] = ()
+    split: tuple[str, str] | None = None
+    name: str = ""
+    value: Any = None
+    returns: str = ""
+    module: int | str | None = None
+    overwrites: bool = False
+
+
+@dataclass(slots=True)
+class Call:
+    """A call of something that has a contract. ``module``: the object whose contract it is; ``path``: what it is named."""
+
+    it: Interpreter
+    st: State
+    args: list[Value]
+    keywords: dict[str, Value]
+    names: tuple[str, ...]
+    module: Value | None
+    path: str
+    site: Site | None
+    ranks: float | None = None
+    node: ir.Node | None = None
+    frame: Frame | None = None
+
+    def argument(self, which: int | str) -> Value | None:
+        """An argument by place or by name."""
+        if isinstance(which, str):
+            if which in self.keywords:
+                return self.keywords[which]
+            return self.args[self.names.index(which)] if which in self.names[: len(self.args)] else None
+        if which < len(self.args):
+            return self.args[which]
+        return self.keywords.get(self.names[which]) if which < len(self.names) else None
+
+    def attribute(self, name: str) -> Value | None:
+        """An attribute of the module, without running code."""
+        for x in alternatives(self.module) if self.module is not None else ():
+            obj = self.st.get(x.oid) if isinstance(x, Ref) else None
+            if obj is not None and name in obj.attrs:
+                return obj.attrs[name]
+        return None
+
+    def tensor(self, which: int | str) -> Ref | None:
+        """An argument that is certainly a tensor."""
+        v = self.argument(which)
+        return v if isinstance(v, Ref) and is_tensor(v, self.st) else None
+
+    def everything(self) -> list[Value]:
+        """All arguments."""
+        return [*self.args, *self.keywords.values()]
+
+
+Kind = Callable[[Contract, Call], "Value | None"]
+
+
+def apply(contract: Contract, call: Call) -> Value | None:
+    """What the call gives; None when the contract cannot be applied to these arguments."""
+    return KINDS[contract.kind](contract, call)
+
+
+# ------------------------------------------------------------------------------------------------------------- helpers
+def _norm(content: Content, by: str) -> Content:
+    return Content(frozenset((Term(Normed(by, content)),)))
+
+
+def _normed(c: Call, ref: Ref, by: str) -> tuple[Segment, ...]:
+    return tuple(Segment(s.width, _norm(s.content, by)) for s in read(c.st, ref))
+
+
+def _width(k: Contract, c: Call, main: Ref | None) -> Width | None:
+    if isinstance(k.width, str):
+        return next((w for name in k.width.split("|") if (w := width_of(c.attribute(name))) is not None), None)
+    view = view_of(main, c.st) if main is not None else None
+    if view is None or view.width is None or k.width is None:
+        return view.width if view is not None else None
+    number = view.width.number
+    scaled = number * k.width if number is not None else None
+    return Width(int(scaled)) if scaled is not None and scaled == int(scaled) else None
+
+
+def _owes(k: Contract, c: Call) -> bool | None:
+    """Whether the result is one rank's part of a sum; None when that is not known."""
+    if k.group is None:
+        return False
+    answers: list[bool | None] = []
+    for name in k.complete:
+        v = c.argument(name) if c.argument(name) is not None else c.attribute(name)
+        if v is not None:
+            options = {bool(x.value) if isinstance(x, Known) else None for x in alternatives(v)}
+            answers.append(options.pop() if len(options) == 1 else None)
+    if True in answers:
+        return False
+    if None in answers:
+        return None
+    if k.split is not None:
+        whole, part = (c.attribute(n) for n in k.split)
+        if whole is not None and whole == part:
+            return False
+        if not isinstance(whole, Known) or not isinstance(part, Known):
+            return None
+    return True
+
+
+def _contribution(k: Contract, c: Call) -> Content:
+    path = c.path + (f".{k.name}" if k.name else "")
+    owes = _owes(k, c)
+    if owes is None:
+        return Content(frozenset(named(path).terms), f"whether {path} reduces its result is not known")
+    return named(path, *((k.group,) if owes and k.group else ()))
+
+
+def _main(k: Contract, c: Call) -> Ref | None:
+    for which in k.inputs:
+        found = c.tensor(which)
+        if found is not None:
+            return found
+    found_all = tensors_in(c.everything(), c.st, 1)
+    return found_all[0] if found_all else None
+
+
+# --------------------------------------------------------------------------------------------------------------- kinds
+def _module(k: Contract, c: Call) -> Value | None:
+    """A module that adds one contribution: attention, experts, a linear layer, an embedding."""
+    main = _main(k, c)
+    view = view_of(main, c.st) if main is not None else None
+    width = _width(k, c, main)
+    rows = view.rows if view is not None else Rows()
+    count: Value = view.dims[0] if view is not None and view.dims else tensor_ops.ROWS
+    dims = (count, value_of(width, f"the width of {c.path}"))
+    added = _contribution(k, c)
+    made = make(c.it, c.st, added, width, rows, dims, c.site)
+    if k.overwrites and main is not None:
+        write(c.it, c.st, widened(c.it, c.st, main, None, whole=False), added, c.site)
+    return TupleV([made, NONE]) if k.returns == "pair" else made
+
+
+def _norm_of(k: Contract, c: Call) -> Value | None:
+    x = c.tensor(k.inputs[0])
+    if x is None:
+        return None
+    segments = _normed(c, x, c.path)
+    out = c.tensor("out")
+    if out is not None:
+        write(c.it, c.st, out, segments, c.site)
+        return out
+    return like(c.it, c.st, x, segments, c.site)
+
+
+def _add_norm_in_place(k: Contract, c: Call) -> Value | None:
+    x, residual = c.tensor(k.inputs[0]), c.tensor(k.inputs[1])
+    if x is None or residual is None:
+        return None
+    total = tensor_ops.added(c.it, x, residual, c.st, c.site)
+    write(c.it, c.st, residual, read(c.st, total), c.site)
+    write(c.it, c.st, x, _normed(c, total, c.path), c.site)
+    return NONE
+
+
+def _add_norm(k: Contract, c: Call) -> Value | None:
+    """Gives the norm and the sum as new tensors; with a group, the first input is summed over its ranks before."""
+    x, residual = c.tensor(k.inputs[0]), c.tensor(k.inputs[1])
+    if x is None or residual is None:
+        return None
+    first: Value = x
+    if k.group is not None:
+        first = like(c.it, c.st, x, _reduced(k, c, x), c.site)
+    total = tensor_ops.added(c.it, first, residual, c.st, c.site)
+    return TupleV([like(c.it, c.st, x, _normed(c, total, c.path), c.site), total])
+
+
+def _reduced(k: Contract, c: Call, ref: Ref) -> tuple[Segment, ...]:
+    assert k.group is not None
+    return tuple(Segment(s.width, s.content.reduced(k.group, c.ranks)) for s in read(c.st, ref))
+
+
+def _all_reduce(k: Contract, c: Call) -> Value | None:
+    """The sum over a group. It may be made in place, so that nothing is certain of the input but what it has in common."""
+    x = c.tensor(k.inputs[0])
+    if x is None:
+        return None
+    segments = _reduced(k, c, x)
+    made = like(c.it, c.st, x, segments, c.site)
+    before = read(c.st, x)
+    if before != segments:
+        pairs = zip(before, segments, strict=True)
+        write(c.it, c.st, x, tuple(Segment(a.width, a.content.joined(b.content)) for a, b in pairs), c.site)
+    return made
+
+
+def _reduce_scatter(k: Contract, c: Call) -> Value | None:
+    """Writes each rank's share of the rows of the sum into the output."""
+    out, x = c.tensor(k.inputs[0]), c.tensor(k.inputs[1])
+    if out is None or x is None:
+        return None
+    write(c.it, c.st, out, _reduced(k, c, x), c.site)
+    return NONE
+
+
+def _all_gather(k: Contract, c: Call) -> Value | None:
+    out, x = c.tensor(k.inputs[0]), c.tensor(k.inputs[1])
+    if out is None or x is None:
+        return None
+    write(c.it, c.st, out, read(c.st, x), c.site)
+    return NONE
+
+
+def _given(k: Contract, c: Call) -> Value | None:
+    """Gives back what it was given: one argument, or several as a tuple."""
+    out = [c.argument(which) for which in k.inputs]
+    if any(v is None for v in out):
+        return None
+    values = [v for v in out if v is not None]
+    return values[0] if len(values) == 1 else TupleV(values)
+
+
+def _elementwise(k: Contract, c: Call) -> Value | None:
+    x = _main(k, c)
+    if x is None:
+        return None
+    view = view_of(x, c.st)
+    assert view is not None
+    width = _width(k, c, x)
+    dims = (*view.dims[:-1], value_of(width)) if view.dims else None
+    made = make(c.it, c.st, opaque(c.st, k.name or c.path, c.everything(), c.site), width, view.rows, dims, c.site)
+    return TupleV([made, NONE]) if k.returns == "pair" else made
+
+
+def _constant(k: Contract, c: Call) -> Value | None:
+    return k.value if isinstance(k.value, Value) else Known(k.value)
+
+
+def _unknown(k: Contract, c: Call) -> Value | None:
+    """Reads its arguments and nothing else; what it gives is not known."""
+    if tensors_in(c.everything(), c.st):
+        return tensor_ops.loose(c.it, c.st, k.name or c.path, c.everything(), c.site)
+    return Unknown(f"{k.name or c.path}(…)", ("asked", k.name) if k.name else None)
+
+
+def _listed(k: Contract, c: Call) -> Value | None:
+    """A list of what it is given to go over."""
+    from flowcheck.interp.builtin_models import MODELS
+
+    v = c.argument(k.inputs[0])
+    return MODELS["list"](c.it, [v], {}, c.st, c.node, c.frame) if v is not None and c.frame is not None else None
+
+
+def _alias(k: Contract, c: Call) -> Value | None:
+    x = c.tensor(k.inputs[0])
+    return widened(c.it, c.st, x, c.site) if x is not None else None
+
+
+def _parameter(k: Contract, c: Call) -> Value | None:
+    """Gives the module a parameter, of which nothing is known but that no contribution is in it."""
+    for x in alternatives(c.module) if c.module is not None else ():
+        obj = c.st.get(x.oid) if isinstance(x, Ref) else None
+        if obj is not None and isinstance(x, Ref):
+            held = Content(frozenset((Term(Opaque("parameter", str(k.value))),)))
+            c.st.write(x.oid).attrs[str(k.value)] = make(c.it, c.st, held, None, Rows(), None, None)
+    return NONE
+
+
+def _maker(k: Contract, c: Call) -> Value | None:
+    """Makes a module that is known by the contract of a class alone."""
+    obj = Obj("torch module", attrs=dict(c.keywords), site=c.site)
+    obj.items = list(c.args)
+    obj.tag = k.value
+    return Ref(c.st.new(obj))
+
+
+KINDS: dict[str, Kind] = {
+    "module": _module,
+    "norm": _norm_of,
+    "add-norm": _add_norm,
+    "add-norm-in-place": _add_norm_in_place,
+    "all-reduce": _all_reduce,
+    "reduce-scatter": _reduce_scatter,
+    "all-gather": _all_gather,
+    "given": _given,
+    "alias": _alias,
+    "listed": _listed,
+    "maker": _maker,
+    "parameter": _parameter,
+    "elementwise": _elementwise,
+    "constant": _constant,
+    "unknown": _unknown,
+}

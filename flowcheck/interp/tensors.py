@@ -1,0 +1,284 @@
+"""Tensors on the abstract heap: a tensor is a view of a storage, and a storage holds contents, column range by column range.
+
+Two tensors that share a storage are aliases of each other: what is written through one is read through the other. What a
+view and a storage say (``Obj.tag``) is immutable data; a write replaces it. Python attributes that are set on a tensor are
+those of its heap object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from flowcheck.interp.contents import (
+    NOTHING,
+    Content,
+    Named,
+    Normed,
+    Opaque,
+    Rows,
+    Segment,
+    Storage,
+    Term,
+    Width,
+    leaves,
+)
+from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.trails import Site
+from flowcheck.interp.values import Ref, Slice, Value, alternatives
+
+if TYPE_CHECKING:
+    from flowcheck.interp.engine import Interpreter
+
+__all__ = [
+    "Slice", "View", "content_of", "deps_of", "is_tensor", "joined_columns", "like", "make", "opaque", "read", "site_text",
+    "tensors_in", "view_of", "widened", "write",
+]  # fmt: skip
+
+MOST_WRITERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a tensor is: the columns ``start`` to ``start + width`` of a storage, for some rows.
+
+    ``dims``: its shape as values; the last one is ``width`` where the tensor has not been folded. ``whole`` is False when
+    it is a part of the storage's rows, or of its columns in an order that nobody follows: writes through it are weak.
+    """
+
+    storage: int
+    start: Width
+    width: Width | None
+    rows: Rows
+    dims: tuple[Value, ...] | None
+    whole: bool = True
+
+    def is_instance(self, name: str) -> bool | None:
+        """Whether it is an instance of a class outside the tree; what has no shape may be no tensor at all."""
+        if self.dims is None and self.width is None:
+            return None
+        return name.rsplit(".", 1)[-1] in ("Tensor", "Parameter")
+
+    def joined(self, other: View) -> View:
+        """The tensor at an address that is one or the other; both are views of one storage (see ``unified``)."""
+        if self == other:
+            return self
+        same = self.storage == other.storage and self.start == other.start and self.width == other.width
+        return View(
+            self.storage,
+            self.start,
+            self.width if same else None,
+            self.rows.joined(other.rows),
+            self.dims if self.dims == other.dims else None,
+            same and self.whole and other.whole,
+        )
+
+
+def view_of(v: Value, st: State) -> View | None:
+    """The view that a value is; None when it is no tensor."""
+    if isinstance(v, Ref):
+        obj = st.get(v.oid)
+        if obj is not None and obj.kind == "tensor":
+            assert isinstance(obj.tag, View)
+            return obj.tag
+    return None
+
+
+def is_tensor(v: Value, st: State) -> bool:
+    """Whether a value is certainly a tensor."""
+    return view_of(v, st) is not None
+
+
+def tensors_in(values: Iterable[Value], st: State, depth: int = 2) -> list[Ref]:
+    """The tensors among values, in containers and on plain objects a few steps away."""
+    out: list[Ref] = []
+    for value in values:
+        for v in alternatives(value):
+            items: Iterable[Value] = ()
+            if isinstance(v, Ref):
+                obj = st.get(v.oid)
+                if obj is None:
+                    continue
+                if obj.kind == "tensor":
+                    out.append(v)
+                    continue
+                if not depth:
+                    continue
+                if obj.kind in ("list", "set", "iterator"):
+                    items = obj.items or ()
+                elif obj.kind == "dict":
+                    items = [x for _, x in (obj.items or {}).values()]
+                elif obj.kind in ("object", "plain object") and (obj.cls is None or obj.cls.is_record):
+                    items = obj.attrs.values()
+            elif depth and hasattr(v, "items") and isinstance(v.items, tuple):
+                items = v.items
+            if items:
+                out += [x for x in tensors_in(items, st, depth - 1) if x not in out]
+    return out
+
+
+def _storage(st: State, oid: int) -> Storage:
+    tag = st.obj(oid).tag
+    assert isinstance(tag, Storage)
+    return tag
+
+
+# -------------------------------------------------------------------------------------------------------------- making
+def make(
+    it: Interpreter,
+    st: State,
+    segments: Content | Iterable[Segment],
+    width: Width | None,
+    rows: Rows,
+    dims: tuple[Value, ...] | None,
+    site: Site | None,
+) -> Ref:
+    """A new tensor with a storage of its own."""
+    parts = (Segment(width, segments),) if isinstance(segments, Content) else tuple(segments)
+    held = Obj("storage", site=site)
+    held.tag = Storage(parts)
+    oid = it.alloc(st, held, site).oid
+    return _tensor(it, st, View(oid, Width(), width, rows, dims), site)
+
+
+def _tensor(it: Interpreter, st: State, view: View, site: Site | None) -> Ref:
+    obj = Obj("tensor", site=site)
+    obj.tag = view
+    ref = it.alloc(st, obj, site)
+    it.base.keyless.discard(ref.oid)
+    return ref
+
+
+def like(it: Interpreter, st: State, ref: Value, content: Content | Iterable[Segment], site: Site | None) -> Ref:
+    """A new tensor of the same shape with another content."""
+    view = view_of(ref, st)
+    assert view is not None
+    return make(it, st, content, view.width, view.rows, view.dims, site)
+
+
+def widened(it: Interpreter, st: State, ref: Value, site: Site | None, **changes: object) -> Ref:
+    """Another view of the same storage: ``changes`` are fields of :class:`View`."""
+    view = view_of(ref, st)
+    assert view is not None
+    return _tensor(it, st, replace(view, **changes), site)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+def read(st: State, ref: Value) -> tuple[Segment, ...]:
+    """The columns that a tensor shows, in order."""
+    view = view_of(ref, st)
+    assert view is not None
+    segments = _storage(st, view.storage).segments
+    found = _overlap(segments, view)
+    return found[1] if found is not None else (Segment(view.width, _all(segments, "columns that nobody follows")),)
+
+
+def _all(segments: Iterable[Segment], why: str) -> Content:
+    parts = [s.content for s in segments]
+    if parts and all(p == parts[0] for p in parts):
+        return parts[0]
+    return Content(frozenset((Term(Opaque("columns", why, leaves(parts))),)))
+
+
+def _overlap(
+    segments: tuple[Segment, ...], view: View
+) -> tuple[tuple[Segment, ...], tuple[Segment, ...], tuple[Segment, ...]] | None:
+    """The segments before a view, under it and after it, cut at its ends; None when that cannot be told."""
+    if view.width is None:
+        return None
+    if len(segments) == 1 and segments[0].width is None:
+        return None
+    before: list[Segment] = []
+    under: list[Segment] = []
+    after: list[Segment] = []
+    at = Width()
+    stop = view.start + view.width
+    for s in segments:
+        if s.width is None:
+            return None
+        end = at + s.width
+        lows = [(end - view.start).sign, (at - view.start).sign, (end - stop).sign, (at - stop).sign]
+        if None in lows:
+            return None
+        ends_after, begins_after, beyond, past = lows
+        assert ends_after is not None and begins_after is not None and beyond is not None and past is not None  # noqa: PT018
+        if ends_after <= 0:
+            before.append(s)
+        elif past >= 0:
+            after.append(s)
+        else:
+            low = at if begins_after >= 0 else view.start
+            high = end if beyond <= 0 else stop
+            if begins_after < 0:
+                before.append(Segment(view.start - at, s.content))
+            under.append(Segment(high - low, s.content))
+            if beyond > 0:
+                after.append(Segment(end - stop, s.content))
+        at = end
+    return tuple(before), tuple(under), tuple(after)
+
+
+def content_of(st: State, ref: Value) -> Content:
+    """The one content of a tensor; columns of several contents are one opaque content."""
+    return _all(read(st, ref), "several columns")
+
+
+def deps_of(st: State, values: Iterable[Value]) -> frozenset[str]:
+    """The names of all contributions that reach the tensors among values."""
+    return leaves(s.content for ref in tensors_in(values, st) for s in read(st, ref))
+
+
+def site_text(site: Site | None) -> str:
+    """A site for people and for telling operations apart: the module and the line."""
+    if site is None:
+        return "?"
+    syntax = site.module.syntax
+    line = syntax.span(site.owner, site.nid).line if syntax is not None else 0
+    return f"{site.module.path}:{line}"
+
+
+def opaque(st: State, op: str, values: Iterable[Value], site: Site | None) -> Content:
+    """What an operation that nobody follows makes of tensors: complete, and of all their contributions."""
+    return Content(frozenset((Term(Opaque(op, site_text(site), deps_of(st, values))),)))
+
+
+def joined_columns(segments: Iterable[Segment]) -> Width | None:
+    """The width of all segments together."""
+    total = Width()
+    for s in segments:
+        if s.width is None:
+            return None
+        total += s.width
+    return total
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+def write(it: Interpreter, st: State, ref: Value, content: Content | Iterable[Segment], site: Site | None) -> None:
+    """Writes what a tensor shows, in place: every view of its storage sees it."""
+    view = view_of(ref, st)
+    assert view is not None
+    assert isinstance(ref, Ref)
+    held = _storage(st, view.storage)
+    exact = view.whole and st.obj(ref.oid).exact and st.obj(view.storage).exact
+    new = (Segment(view.width, content),) if isinstance(content, Content) else tuple(content)
+    parts = _overlap(held.segments, view)
+    whole = parts is None and view.whole and view.start == Width() and len(held.segments) == 1
+    if parts is None and not whole:
+        every = [*held.segments, *new]
+        kept = every[0].content
+        for s in every[1:]:
+            kept = kept.joined(s.content)
+        lost = Content(kept.terms, f"written in columns that nobody follows at {site_text(site)}")
+        segments: tuple[Segment, ...] = (Segment(joined_columns(held.segments), lost),)
+    else:
+        before, under, after = parts if parts is not None else ((), held.segments, ())
+        if not exact:
+            old, made = _all(under, "several columns"), _all(new, "several columns")
+            new = (Segment(view.width, old.joined(made)),)
+        segments = (*before, *new, *after)
+    writers = held.writers if site is None else (*held.writers, site)[-MOST_WRITERS:]
+    st.write(view.storage).tag = Storage(segments, writers)
+
+
+_ = (NOTHING, Named, Normed)

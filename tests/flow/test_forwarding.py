@@ -1,0 +1,201 @@
+"""Which boundaries small models capture: every edit changes one thing, and the answer follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flowcheck.flow.boundaries import Capture, Reach
+from flowcheck.flow.capturing import capture
+from flowcheck.flow.forwarding import Forwarding
+from flowcheck.source import open_source
+from tests.flow.tiny_models import CONFIG, write_tree
+
+
+def run(folder: Path, edits: dict[str, str], ids: list[int] | None, phase: str = "extend") -> Capture:
+    tree = open_source(str(write_tree(folder, edits)))
+    return capture(Forwarding(tree), "TinyForCausalLM", CONFIG, ids, (phase,))[0]
+
+
+APPEND = "captured.append(hidden_states + residual)"
+SUM = "hidden_states.clone() if residual is None else hidden_states + residual"
+IN_PLACE = "hidden_states += residual\n                residual.zero_()\n                "
+AFTER = "        hidden_states, _ = self.norm(hidden_states, residual)\n"
+LAST = "        if len(self.layers) in self.layers_to_capture:\n            captured.append(hidden_states + residual)\n"
+LATE = {
+    "reduce_results=True)": "reduce_results=False)",
+    "        hidden_states = self.attn(hidden_states)\n": (
+        "        hidden_states = tensor_model_parallel_all_reduce(self.attn(hidden_states))\n"
+    ),
+    "        if residual is None:\n            residual = hidden_states\n": (
+        "        if residual is not None:\n"
+        "            hidden_states = tensor_model_parallel_all_reduce(hidden_states)\n"
+        "        if residual is None:\n            residual = hidden_states\n"
+    ),
+    AFTER: "        hidden_states = tensor_model_parallel_all_reduce(hidden_states)\n" + AFTER,
+}
+"""Every layer leaves its last sum to the next one."""
+
+EXACT = [
+    pytest.param({}, [1, 3], (2, 4), id="the residual is added"),
+    pytest.param({}, None, (2, 3), id="the tree's own default"),
+    pytest.param({}, [3, 1], (2, 4), id="the order of the ids is lost"),
+    pytest.param({"[i + 1 for i in layer_ids]": "list(layer_ids)"}, [2, 4], (2, 4), id="literal ids"),
+    pytest.param({"[i + 1 for i in layer_ids]": "[i + 2 for i in layer_ids]"}, [1, 2], (3, 4), id="off by one"),
+    pytest.param({APPEND: f"captured.append({SUM})"}, [-1, 1], (0, 2), id="the embedding"),
+    pytest.param({APPEND: "captured.append(torch.add(hidden_states, residual))"}, [1], (2,), id="torch.add"),
+    pytest.param(
+        {APPEND: "captured.append(hidden_states.clone().add_(residual))"}, [1], (2,), id="a sum in place of a copy"
+    ),
+    pytest.param({APPEND: "captured.append((residual + hidden_states).contiguous())"}, [1], (2,), id="contiguous"),
+    pytest.param({AFTER: LAST + AFTER}, [1, 5], (2, 6), id="the input of the final norm"),
+    pytest.param({}, [1, 5], (2,), id="the last layer's output is never captured"),
+]
+
+
+@pytest.mark.parametrize("phase", ["extend", "verify"])
+@pytest.mark.parametrize(("edits", "ids", "expected"), EXACT)
+def test_boundaries(
+    tmp_path: Path, edits: dict[str, str], ids: list[int] | None, expected: tuple[int, ...], phase: str
+) -> None:
+    found = run(tmp_path, edits, ids, phase)
+    assert (found.question, found.raised) == (None, None)
+    assert found.boundaries == expected
+    assert all(s.boundary.certain and s.boundary.reach is Reach.COMPLETE for s in found.states)
+    assert found.width == str(64 * len(expected))
+    assert found.rows == "all rows"
+
+
+def test_places(tmp_path: Path) -> None:
+    found = run(tmp_path, {}, [1])
+    state = found.states[0]
+    assert state.made is not None
+    assert state.appended is not None
+    assert state.made.path == state.appended.path == "sglang/srt/models/tiny.py"
+    assert state.made.symbol == "Model.forward"
+    assert found.concat is not None
+    assert found.concat.path == "sglang/srt/layers/logits_processor.py"
+    assert state.overwritten is None
+
+
+def test_without_the_residual(tmp_path: Path) -> None:
+    state = run(tmp_path, {APPEND: "captured.append(hidden_states)"}, [1]).states[0]
+    assert state.at_capture.index is None
+    assert not state.at_capture.residual
+    assert state.boundary.normed  # the next norm writes there
+
+
+def test_a_clone_without_the_residual_is_what_it_was(tmp_path: Path) -> None:
+    state = run(tmp_path, {APPEND: "captured.append(hidden_states.clone())"}, [1]).states[0]
+    assert state.boundary == state.at_capture
+    assert state.boundary.index is None
+    assert state.boundary.certain
+    assert not state.boundary.residual
+
+
+def test_an_alias_that_later_layers_overwrite(tmp_path: Path) -> None:
+    edits = {
+        APPEND: "hidden_states += residual\n                residual.zero_()\n                captured.append(hidden_states)"
+    }
+    state = run(tmp_path, edits, [1]).states[0]
+    assert state.at_capture.index == 2
+    assert state.boundary.normed  # the fused kernel writes the norm of the sum where the captured tensor lies
+    assert state.overwritten is not None
+    assert state.overwritten.path == "sglang/srt/layers/layers.py"
+
+
+def test_the_embedding_lies_where_the_stream_is_summed_up(tmp_path: Path) -> None:
+    edits = {APPEND: f"captured.append({SUM.replace('.clone()', '')})"}
+    state = run(tmp_path, edits, [-1, 1]).states[0]
+    assert state.at_capture.index == 0
+    assert state.boundary.index == 6  # by the end, every layer has been added where the embedding was
+    assert state.overwritten is not None
+
+
+def test_a_copy_is_not_overwritten(tmp_path: Path) -> None:
+    edits = {APPEND: f"{IN_PLACE}captured.append(hidden_states.clone())"}
+    state = run(tmp_path, edits, [1]).states[0]
+    assert state.boundary.index == 2
+    assert not state.boundary.normed
+
+
+def test_partial_sums(tmp_path: Path) -> None:
+    found = run(tmp_path, LATE, [1])
+    assert found.states[0].boundary.index == 2
+    assert found.states[0].boundary.reach is Reach.PARTIAL
+
+
+def test_captured_after_the_sum(tmp_path: Path) -> None:
+    edits = {**LATE, APPEND: "captured.append(tensor_model_parallel_all_reduce(hidden_states.clone()) + residual)"}
+    found = run(tmp_path, edits, [1])
+    assert found.states[0].boundary.index == 2
+    assert found.states[0].boundary.reach is Reach.COMPLETE
+
+
+def test_a_sum_that_may_be_made_in_place_is_not_made_twice(tmp_path: Path) -> None:
+    edits = {**LATE, APPEND: "captured.append(tensor_model_parallel_all_reduce(hidden_states) + residual)"}
+    found = run(tmp_path, edits, [1])
+    assert not found.states[0].boundary.certain  # the layer sums it again: whether that is of a sum is not known
+
+
+def test_a_complete_state_that_is_summed_again(tmp_path: Path) -> None:
+    edits = {APPEND: "captured.append(tensor_model_parallel_all_reduce(hidden_states + residual))"}
+    state = run(tmp_path, edits, [1]).states[0]
+    assert state.boundary.index is None
+    assert state.boundary.certain
+    assert "counts otherwise" in state.boundary.reason
+
+
+def test_sixteen_columns_of_sixty_four(tmp_path: Path) -> None:
+    found = run(tmp_path, {APPEND: "captured.append((hidden_states + residual)[:, :16])"}, [1])
+    assert found.states[0].width == "16"
+    assert found.width == "16"
+
+
+def test_nothing_captured_is_unpacked(tmp_path: Path) -> None:
+    found = run(tmp_path, {}, [])
+    assert found.raised is not None
+    assert found.raised[0] == "ValueError"
+
+
+def test_the_embedding_without_a_residual_raises(tmp_path: Path) -> None:
+    found = run(tmp_path, {}, [-1, 1])
+    assert found.raised is not None
+    assert found.raised[0] == "TypeError"
+
+
+def test_something_that_nobody_knows(tmp_path: Path) -> None:
+    edits = {
+        "from sglang.srt.layers.logits_processor import": "import mystery\nfrom sglang.srt.layers.logits_processor import",
+        APPEND: "captured.append(mystery.mix(hidden_states, residual))",
+    }
+    found = run(tmp_path, edits, [1])
+    assert not found.states[0].boundary.certain
+    assert any("mystery.mix" in u for u in found.unmodelled)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param("captured[-1].mul_(positions)", id="an operation that nobody follows"),
+        pytest.param("torch.relu_(captured[-1])", id="torch.relu_"),
+        pytest.param("torch.nn.functional.silu(captured[-1], inplace=True)", id="inplace"),
+        pytest.param("captured[-1].data = hidden_states", id="data"),
+        pytest.param("captured[-1][:, :8] = 0", id="some columns"),
+        pytest.param("captured[-1][:2] = 0", id="some rows"),
+        pytest.param("torch.ops.some.kernel(captured[-1])", id="a kernel"),
+        pytest.param("captured[-1].to(torch.float32).zero_()", id="what may be a copy or not"),
+    ],
+)
+def test_what_is_written_after_the_capture(tmp_path: Path, write: str) -> None:
+    found = run(tmp_path, {APPEND: f"{APPEND}\n                {write}"}, [1])
+    assert found.states[0].at_capture.index == 2
+    assert found.states[0].boundary.index is None
+    assert found.states[0].overwritten is not None
+
+
+def test_a_class_without_a_hook(tmp_path: Path) -> None:
+    found = run(tmp_path, {"def set_eagle3_layers_to_capture": "def set_layers"}, [1])
+    assert found.question is not None
+    assert "has no set_eagle3_layers_to_capture" in found.question

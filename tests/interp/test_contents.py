@@ -1,0 +1,77 @@
+"""Widths and contents as plain data."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as some
+
+from flowcheck.interp.contents import Content, Rows, Width, leaves, named, value_of, width_of
+from flowcheck.interp.values import Known, Unknown
+
+H = Width(0, ((("config", "hidden_size"), 1),))
+WIDTHS = some.builds(lambda n, k: Width(n) + H * k, some.integers(-5, 5), some.integers(-3, 3))
+NAMED = some.builds(
+    lambda path, n, group: named(path, *group).times(n),
+    some.sampled_from("abc"),
+    some.integers(-2, 3),
+    some.sampled_from([(), ("tp",)]),
+)
+
+
+def sum_of(parts: list[Content]) -> Content:
+    total = Content()
+    for part in parts:
+        total = total.plus(part)
+    return total
+
+
+CONTENTS = some.lists(NAMED, max_size=4).map(sum_of)
+
+
+@given(WIDTHS, WIDTHS, some.integers(1, 9))
+def test_widths_are_linear(a: Width, b: Width, h: int) -> None:
+    def at(w: Width) -> int:
+        return w.const + sum(f * h for _, f in w.atoms)
+
+    assert at(a + b) == at(a) + at(b)
+    assert at(a - b) == at(a) - at(b)
+    assert at(a * 3) == 3 * at(a)
+    assert (a - a) == Width()
+    sign = (a - b).sign
+    assert sign is None or sign == (at(a) > at(b)) - (at(a) < at(b))
+
+
+@given(WIDTHS)
+def test_widths_are_values_and_back(width: Width) -> None:
+    assert width_of(value_of(width)) == width
+
+
+def test_widths_of_arithmetic() -> None:
+    key = ("op", "*", ("config", "hidden_size"), ("lit", 3))
+    assert width_of(Unknown("arithmetic", key)) == H * 3
+    assert width_of(Known(True)) is None
+    assert str(H * 3 + Width(2)) == "3*hidden_size + 2"
+
+
+@given(CONTENTS, CONTENTS)
+def test_sums(a: Content, b: Content) -> None:
+    assert a.plus(b) == b.plus(a)
+    assert a.plus(b).plus(b, -1) == a
+    assert a.joined(a) == a
+    assert leaves((a.joined(b),)) <= leaves((a,)) & leaves((b,))
+
+
+@given(CONTENTS)
+def test_a_sum_over_ranks(a: Content) -> None:
+    done = a.reduced("tp", 8)
+    assert not done.pending
+    complete = Content(frozenset(t for t in a.terms if not t.pending))
+    partial = Content(frozenset(t for t in a.terms if t.pending))
+    assert done == complete.times(8).plus(partial.reduced("tp", 8))
+
+
+def test_rows() -> None:
+    some_rows, all_rows = Rows(picked="rows taken"), Rows()
+    assert all_rows.joined(all_rows) == all_rows
+    assert some_rows.joined(all_rows).picked is not None
+    assert Rows(frozenset({"tp"})).joined(all_rows).shards == {"tp"}
