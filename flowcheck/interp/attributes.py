@@ -16,6 +16,7 @@ from flowcheck.interp import (
     observed,
     operators,
     skeletons,
+    super_attributes,
     torch_modules,
     views,
 )
@@ -110,7 +111,7 @@ def get(
     if isinstance(b, ExternalV):
         return calls.external_attr(it, b, name)
     if isinstance(b, SuperV):
-        return _of_super(it, b, name, fr, st, node)
+        return super_attributes.of_super(it, b, name, fr, st, node)
     if isinstance(b, (Known, TupleV)):
         value = b.value if isinstance(b, Known) else b.items
         if not hasattr(value, name):
@@ -323,41 +324,6 @@ def _of_class(
             return calls.call(it, reader, [NONE, b], {}, st, node, fr)
     bound = names.drop_unbound(v)
     return elsewhere.joined(it, b, name, bound, False, fr) if bound is not None else Unknown(f"{b.name}.{name}")
-
-
-def _of_super(it: Interpreter, b: SuperV, name: str, fr: Frame, st: State, node: ir.Node | None) -> Value:
-    self_ = b.self_
-    cls: ClassV | None
-    if isinstance(self_, Member):
-        cls = self_.cls
-    elif isinstance(self_, Ref):
-        obj = st.get(self_.oid)
-        cls = obj.cls if obj is not None else None
-    else:
-        cls = self_ if isinstance(self_, ClassV) else None
-    if cls is None:
-        return Unknown(f"super().{name}")
-    if isinstance(self_, ClassV) and b.cls not in cls.mro and isinstance(cls.metaclass, ClassV):
-        v = classes.class_attr(it, cls.metaclass, name, st, after=b.cls)  # a method of a metaclass
-        return (
-            bind(it, v, self_, cls.metaclass, fr, st, node)
-            if isinstance(v, FuncV)
-            else BuiltinV("super." + name, self_)
-        )
-    v = classes.class_attr(it, cls, name, st, after=b.cls)
-    if v is None and name == "__init__" and b.cls in cls.mro:
-        following = cls.mro[cls.mro.index(b.cls) + 1 :]
-        if following and classes.is_made_record(following[0]) and isinstance(self_, Ref):
-            return PartialV(BuiltinV(classes.RECORD_INIT), (following[0], self_), {})
-    if isinstance(v, FuncV) and self_ is cls:
-        return BoundV(v, cls) if v.kind == "class" else v
-    if isinstance(v, FuncV):
-        return bind(it, v, self_, cls, fr, st, node)
-    if isinstance(v, Ref) and (held := st.get(v.oid)) is not None and held.kind == dispatch_models.KIND:
-        return BoundV(v, self_)
-    if v is not None:
-        return v
-    return BuiltinV("super." + name, self_)
 
 
 def bind(it: Interpreter, v: FuncV, self_: Value, cls: ClassV, fr: Frame, st: State, node: ir.Node | None) -> Value:
