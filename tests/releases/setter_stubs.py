@@ -76,9 +76,8 @@ class Library:
         """The methods that are named like setters, those of the class itself before those of its bases."""
         found: dict[str, tuple[str, ast.FunctionDef]] = {}
         for where, node in self.mro(stem, name):
-            for method in node.body:
-                if isinstance(method, ast.FunctionDef) and SETTER.match(method.name):
-                    found.setdefault(method.name, (where, method))
+            own = {m.name: (where, m) for m in node.body if isinstance(m, ast.FunctionDef) and SETTER.match(m.name)}
+            found = {**own, **found}  # of two definitions in one class body, the last one counts
         return found
 
     @functools.cache  # noqa: B019 - there is one library
