@@ -199,6 +199,7 @@ class _Start:
             constructs=True,
             fanout=FANOUT,
             followed=words.capture.startup_methods,
+            values=False,
             ends=(*self.it.config.functions, *words.scenario.unknown_functions, *words.scenario.arguments_functions),
         )
         self.relevance = Relevance(self.effects, words, ())

@@ -18,7 +18,7 @@ __all__ = ["Recordings"]
 
 _PREFIX = "#recorded "
 _ANY = _PREFIX + "*"
-"""Recorded while the runner's own mode was not known to be one member."""
+"""Recorded while the runner's own mode was not known to be one member, or was another than it is now."""
 
 MOST_MODES = 4
 
@@ -30,12 +30,14 @@ def _slot(own: Value) -> str:
 class Recordings:
     """The recordings that one interpreter meets.
 
-    ``seen``: the runners, each with the mode that it set out to record with, that recorded something then.
+    ``seen``: the runners, each with the mode that it set out to record with, that recorded something then. ``whole``: by
+    which method a runner first recorded: when that is called again, its graphs are recorded anew.
     """
 
     def __init__(self, it: Interpreter) -> None:
         self.it = it
         self.seen: set[Hashable] = set()
+        self.whole: dict[int, str] = {}
 
     def apart(self, runner: Ref, attribute: str, st: State) -> list[tuple[State, Hashable]]:
         """A state for each mode that a runner which is about to record may have; none where that is no question."""
@@ -50,12 +52,24 @@ class Recordings:
             out.append((fork, (runner.oid, _slot(mode))))
         return out
 
-    def add(self, runner: Ref, own: Value, reached: Value, st: State) -> None:
-        """A forward during which ``runner`` records: ``own`` is its mode by its own account, ``reached`` what it keeps."""
+    def add(self, runner: Ref, own: Value, reached: Value, method: str, st: State) -> None:
+        """A forward during which ``runner`` records: ``own`` is its mode by its own account, ``reached`` what it keeps,
+        ``method`` the outermost one by which it does."""
+        self.whole.setdefault(runner.oid, method)
         obj, slot = st.write(runner.oid), _slot(own)
         old = drop_unbound(obj.attrs.get(slot, UNBOUND))
         obj.attrs[slot] = reached if old is None else union_of([old, reached])
         self.seen.update(self.it.arms)
+
+    def begin(self, runner: Ref, method: str, st: State) -> None:
+        """A recording method begins that no other one of this runner called: the one that recorded all records it anew."""
+        if self.whole.get(runner.oid) == method:
+            obj = st.obj(runner.oid)
+            slots = [name for name in obj.attrs if name.startswith(_PREFIX)]
+            if slots:
+                obj = st.write(runner.oid)
+                for slot in slots:
+                    obj.attrs[slot] = UNBOUND
 
     def found(self, runner: Ref, own: Value, st: State) -> Value | None:
         """What the graphs hold of a runner whose own mode is ``own``; None where no forward recorded any.
@@ -78,10 +92,14 @@ class Recordings:
                 kept.append(Unknown("no forward that records this graph was found"))
         return union_of(kept) if known else None
 
-    def forget(self, runner: Ref, st: State) -> None:
-        """The runner takes another mode, and records anew."""
-        slots = [name for name in st.obj(runner.oid).attrs if name.startswith(_PREFIX)]
-        if slots:
+    def outlived(self, runner: Ref, own: Value, st: State) -> None:
+        """The runner takes the mode ``own``: what it has recorded under another stays, and may be replayed whatever it now
+        says of itself."""
+        obj = st.obj(runner.oid)
+        stay = {_ANY, *map(_slot, alternatives(own))}
+        gone = [name for name in obj.attrs if name.startswith(_PREFIX) and name not in stay]
+        kept = [v for name in (_ANY, *gone) if (v := drop_unbound(obj.attrs.get(name, UNBOUND))) is not None]
+        if gone and kept:
             obj = st.write(runner.oid)
-            for slot in slots:
-                obj.attrs[slot] = UNBOUND
+            obj.attrs.update(dict.fromkeys(gone, UNBOUND))
+            obj.attrs[_ANY] = union_of(kept)

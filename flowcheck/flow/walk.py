@@ -133,7 +133,10 @@ class Walk:
 
             methods = {m for b in c.mro for m in methods_of(b.node)}
             found = not c.is_record and (
-                any(skeletons.writes(self.it, b, self.words.mode.attribute) for b in c.mro)
+                (
+                    any(skeletons.writes(self.it, b, self.words.mode.attribute) for b in c.mro)
+                    and any(self._records(m) for m in methods if m != "__init__")
+                )
                 or (
                     not methods.isdisjoint(self.words.graph.replay_methods)
                     and any(skeletons.writes(self.it, b, a) for b in c.mro for a in self.words.target.runner_attributes)
@@ -348,22 +351,32 @@ class Walk:
         return None
 
     def _stored(self, it: Interpreter, ref: Ref, name: str, old: Value | None, new: Value, st: State) -> None:
-        """A runner that takes another mode records anew: what it recorded before is replaced by what comes."""
+        """A runner that takes another mode: what it recorded before stays until it records anew."""
         if name != self.words.mode.attribute:
             return
         obj = st.get(ref.oid)
         same = old is not None and set(alternatives(old)) == set(alternatives(new))
         if obj is not None and not same:
-            self.recordings.forget(ref, st)
+            self.recordings.outlived(ref, new, st)
 
-    def _apart(self, f: FuncV, args: list[Value], st: State) -> list[tuple[State, Hashable]]:
+    def _apart(self, f: FuncV, args: list[Value], st: State, frame: Frame) -> list[tuple[State, Hashable]]:
         """A runner that records: what it records under each mode that it may have is told apart."""
         if not args or not isinstance(args[0], Ref) or not self._records(f.name) or f.name == "__init__":
             return []
         obj = st.get(args[0].oid)
         if obj is None or obj.cls is None or obj.cls.is_record or not self.records_graphs(obj.cls):
             return []
+        if self._recorder(frame, args[0]) is None:
+            self.recordings.begin(args[0], f.name, st)
         return self.recordings.apart(args[0], self.words.mode.attribute, st)
+
+    def _recorder(self, frame: Frame, runner: Ref) -> Frame | None:
+        """The outermost method that is running by which a runner records, its constructor aside."""
+        found: Frame | None = None
+        for fr in frame.chain():
+            if fr.func is not None and fr.self_ is not None and runner in alternatives(fr.self_):
+                found = fr if self._records(fr.func.name) and fr.func.name != "__init__" else found
+        return found
 
     def _records(self, name: str) -> bool:
         return name == "__init__" or any(fnmatch.fnmatch(name, p) for p in self.words.graph.record_methods)
@@ -400,14 +413,19 @@ class Walk:
                         return x
         return None
 
-    def _recording(self, frame: Frame, runner: Ref) -> bool:
-        """Whether the call happens while the runner records its graphs."""
+    def _recording(self, frame: Frame, runner: Ref, batch: Value | None, st: State) -> bool:
+        """Whether the call happens while the runner records its graphs, and not for a batch that the recording method was
+        given: that one is forwarded, whatever the method is called."""
         for fr in frame.chain():
-            if fr.func is None or fr.self_ is None or runner not in alternatives(fr.self_):
-                continue
-            if self._records(fr.func.name):
+            if fr.func is not None and fr.func.name == "__init__" and runner in alternatives(fr.self_ or NONE):
                 return True
-        return False
+        recorder = self._recorder(frame, runner)
+        if recorder is None or recorder.func is None:
+            return False
+        env = st.get(recorder.env)
+        given = {p.name for p in recorder.func.node.params.items}
+        held = [v for name, v in env.attrs.items() if name in given] if env is not None else []
+        return batch is None or not any(x in alternatives(v) for v in held for x in alternatives(batch))
 
     def _model_call(self, event: CallEvent, model: Value | None) -> Value | None:
         it, st = self.it, event.state
@@ -419,9 +437,11 @@ class Walk:
         asked = self.read(batch, self.words.mode.attribute, event)
         reached = self._logits_mode(batch, event)
         runner = self._graph_runner(event.frame, st)
-        if runner is not None and self._recording(event.frame, runner):
+        if runner is not None and self._recording(event.frame, runner, batch, st):
             own = self.read(runner, self.words.mode.attribute, event)
-            self.recordings.add(runner, own, reached, st)
+            recorder = self._recorder(event.frame, runner)
+            method = recorder.func.name if recorder is not None and recorder.func is not None else ""
+            self.recordings.add(runner, own, reached, method, st)
             self.note("record", event, owner, batch, asked, reached, runner)
             return self._output(event)
         if it.in_base:
@@ -456,10 +476,10 @@ class Walk:
     def _replay(self, event: CallEvent) -> Value | None:
         st = event.state
         runner = self._graph_runner(event.frame, st)
-        if runner is None or self.it.in_base or self._recording(event.frame, runner):
+        if runner is None or self.it.in_base:
             return None
         batch = self._batch_argument(event) or self._nearest_batch(event.frame, st)
-        if batch is None:
+        if batch is None or self._recording(event.frame, runner, batch, st):
             return None
         recorded = self.recordings.found(runner, self.read(runner, self.words.mode.attribute, event), st)
         if recorded is None:

@@ -299,7 +299,7 @@ def call_function(
             st,
             lambda s: call_function(it, bare, args, keywords, s, node, fr, open_, hook, followed),
         )
-    states = it.config.apart(f, args, st) if it.config.apart is not None and not isinstance(st, BaseState) else ()
+    states = it.config.apart(f, args, st, fr) if it.config.apart is not None and not isinstance(st, BaseState) else ()
     if states:
         effect = it.effect_statement
 

@@ -68,7 +68,7 @@ class Config:
     function of the tree before it is entered (function, arguments, keywords, state, site, caller); a returned value
     is the call's result. ``on_return``: sees what every function of the tree returns (function, arguments, value,
     state, frame). ``apart``: the states in which a call is run one by one and not at once, each with
-    what it is called in ``Interpreter.arms`` meanwhile (function, arguments, state); none where that makes no difference.
+    what it is called in ``Interpreter.arms`` meanwhile (function, arguments, state, frame); none where that makes no difference.
     ``follow_raises``: whether an exception that nothing on the stack can catch is followed outwards through ``finally``
     and context managers; without, it is only noted. ``tensors``: what tensors do; without, they are unknown.
     ``closed_modules``: whether a module of torch has no attribute but those that code of the tree stores or that
@@ -96,7 +96,7 @@ class Config:
     on_write: Callable[[Interpreter, Ref | None, str, Site], None] | None = None
     on_call: OnCall | None = None
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
-    apart: Callable[[FuncV, list[Value], State], list[tuple[State, Hashable]]] | None = None
+    apart: Callable[[FuncV, list[Value], State, Frame], list[tuple[State, Hashable]]] | None = None
     follow_raises: bool = True
     lasting: bool = False
     closed_modules: bool = False

@@ -22,6 +22,8 @@ __all__ = ["Effects"]
 
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", re.M)
 _CALL = re.compile(rb"\b[A-Za-z_]\w*\(")
+_METHOD = re.compile(rb"\bself\.(\w+)\b(?![ \t]*[(=.\[:])")
+"""A method that is taken as a value, to be called later: an attribute of that spelling is not told apart from one."""
 _DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(|\bdelattr\(|__delattr__\(")
 _DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(", b"delattr")
 _REGISTERED = re.compile(rb"^[ \t]*@(?:\w+\.)*(\w+)\.register\b", re.M)
@@ -79,7 +81,8 @@ class Effects:
     definitions are never entered (the model classes: the walk ends at the target's forward). ``constructs``: who
     makes an instance of a class whose constructor matters, or names such a class where a value stands, matters too.
     ``fanout``: how many definitions a method name may have and still say which one a call means; those ``followed``
-    may have any number. ``ends``: functions that are never entered.
+    may have any number. ``ends``: functions that are never entered. ``values``: methods that are taken as values, and
+    what fills containers of a module, are followed too.
     """
 
     def __init__(
@@ -92,7 +95,9 @@ class Effects:
         fanout: int = FANOUT,
         followed: Iterable[str] = (),
         ends: Iterable[str] = (),
+        values: bool = True,
     ) -> None:
+        self._values = values
         self._ends = frozenset(ends)
         self._fanout = fanout
         self._followed = frozenset(followed)
@@ -134,7 +139,7 @@ class Effects:
                     targets = by_file.get((path, name), ())
                 if not targets:
                     found = by_name.get(name)
-                    if found is None:
+                    if found is None or kind == "v":
                         continue
                     if kind == "f":
                         targets = [j for j in found if self.defs[j].indent == 0]
@@ -147,7 +152,8 @@ class Effects:
                 for j in targets:
                     callers.setdefault(j, []).append(i)
         todo = [i for i, d in enumerate(self.defs) if d.seed]
-        todo.extend(self._fillers(set(todo), callers))
+        if self._values:
+            todo.extend(self._fillers(set(todo), callers))
         reached: set[int] = set()
         while todo:
             while todo:
@@ -303,6 +309,8 @@ class Effects:
                 before = data[at - 1 : at]
                 kind = "f" if before != b"." else "s" if data[at - 5 : at - 1] == b"self" else "o"
                 names.add((kind, hit.group()[:-1].decode()))
+            if self._values:
+                names.update(("v", hit.decode()) for hit in _METHOD.findall(data, m.end(), end))
             calls.append((path, names))
         self._note_filling(path, data, first)
         self._spans[path] = range(first, len(self.defs))
