@@ -35,6 +35,17 @@ def lost_replays(walk: Walk, flows: Iterable[Flow]) -> list[Open]:
         for _, worker in walk.worker_list:
             question = f"which mode a graph of {c.name} replays for {worker.name}"
             out.append(Open(question, why, place, "missing", phase, path, worker.name))
+    asked: set[Path] = set()
+    for c, site in walk.unknown_replays:
+        path = graph_path(c, None, walk.words)
+        if path in seen or path in asked:
+            continue
+        asked.add(path)
+        phase = Phase.EXTEND if path is Path.PREFILL_GRAPH else Phase.VERIFY
+        why = "the graph runner that is asked to replay lies where it is not known"
+        for _, worker in walk.worker_list:
+            question = f"which mode a graph of {c.name} replays for {worker.name}"
+            out.append(Open(question, why, place_of(site), "missing", phase, path, worker.name))
     return out
 
 

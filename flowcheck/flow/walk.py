@@ -7,6 +7,7 @@ forward of a model that happens on the way. What those forwards mean is for :mod
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -16,7 +17,7 @@ from flowcheck.flow.inputs import draft_inputs, left_behind
 from flowcheck.flow.lasting import keep
 from flowcheck.flow.recordings import Recordings
 from flowcheck.flow.relevance import Relevance
-from flowcheck.flow.roles import Roles, UnknownAlgorithm, find_roles
+from flowcheck.flow.roles import Roles, UnknownAlgorithm, class_value, find_roles
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import attributes, calls, classes, names
@@ -44,6 +45,9 @@ from flowcheck.syntax import ir
 
 __all__ = ["Case", "Forward", "Walk"]
 
+
+OFTEN = frozenset({"__init__", "__call__", "forward", "get", "update", "append", "add", "copy_", "run"})
+"""Names of methods that say nothing about who is called."""
 
 MOST_ROUNDS = 3
 """Dispatches of every kind of batch, as long as one leaves a mode behind that the next one may find."""
@@ -78,6 +82,8 @@ class Walk:
         self.it = Interpreter(program, self._config())
         self.recordings = Recordings(self.it)
         self.it.forced_facts = dict(forced or {})
+        self.unknown_replays: list[tuple[ClassV, Site]] = []
+        self._replayers: dict[str, ClassV | None] = {}
         self._records_graphs: dict[int, bool] = {}
         self._worker_names: dict[int, str] = {}
         self._models: dict[int, Ref] = {}
@@ -346,9 +352,26 @@ class Walk:
             if obj is not None and obj.kind == "leaf":
                 return self._model_call(event, callee)
             return None
+        if isinstance(callee, Unknown) and not it.in_base and self._batch_argument(event) is not None:
+            replayer = self._replayer(event.name)
+            if replayer is not None and event.node is not None:
+                self.unknown_replays.append((replayer, event.frame.site(event.node)))
         if event.name in self.words.graph.replay_methods:
             return self._replay(event)
         return None
+
+    def _replayer(self, name: str) -> ClassV | None:
+        """A class that records graphs, and whose method of that name replays one; None where the tree has none."""
+        if name not in self._replayers:
+            replays = re.compile(rb"\.(?:" + "|".join(self.words.graph.replay_methods).encode() + rb")\(")
+            found: ClassV | None = None
+            for module, c in self.corpus.classes_with_methods(name) if name not in OFTEN else ():
+                method = next(m for m in c.body if isinstance(m, ir.FunctionDef) and m.name == name)
+                text = module.syntax.def_source(method).encode() if module.syntax is not None else b""
+                v = class_value(self.it, module, c.name) if replays.search(text) else None
+                found = v if v is not None and self.records_graphs(v) else found
+            self._replayers[name] = found
+        return self._replayers[name]
 
     def _stored(self, it: Interpreter, ref: Ref, name: str, old: Value | None, new: Value, st: State) -> None:
         """A runner that takes another mode: what it recorded before stays until it records anew."""
