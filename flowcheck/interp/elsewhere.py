@@ -495,6 +495,10 @@ def _stores(
             yield t.value.value, None
         elif not fills and isinstance(t, ir.Attribute) and t.attr == name and not is_own(t.value):
             yield t.value, value
+        elif not fills and isinstance(t, ir.Subscript) and isinstance(t.value, ir.Attribute):
+            is_named = isinstance(t.index, ir.Const) and t.index.value == name
+            if is_named and t.value.attr == "__dict__" and not is_own(t.value.value):
+                yield t.value.value, value
 
     body = functions.body_of(it, FuncV(f, module, it.module_oid(module), None))
     for s in sub_expressions(body):
@@ -515,7 +519,10 @@ def _called(s: ir.Call, name: str, fills: bool) -> Iterator[tuple[ir.Expr, ir.Ex
         held = s.func.value if isinstance(s.func, ir.Attribute) and s.func.attr in FILLERS else None
         if isinstance(held, ir.Attribute) and held.attr == name:
             yield held.value, None
-    elif isinstance(s.func, ir.Name) and s.func.id == "setattr" and len(s.args) == 3:
+    elif (
+        (isinstance(s.func, ir.Name) and s.func.id == "setattr")
+        or (isinstance(s.func, ir.Attribute) and s.func.attr == "__setattr__")
+    ) and len(s.args) == 3:
         target, spelled, value = (a.value for a in s.args)
         if isinstance(spelled, ir.Const) and spelled.value == name:
             yield target, value

@@ -37,7 +37,9 @@ _STORE = re.compile(
     rb"\.(\w+)(?:[ \t]*(?::[^=\n]+)?(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)"
     rb"|(\[[^\]\n]*\][ \t]*=(?!=)|\.(?:" + FILLING.encode() + rb")\()|(?=(,)[\w.\[\], \t]*=(?!=)))"
 )
-_BY_NAME = re.compile(rb"\bsetattr\([ \t]*([^,\n]+),[ \t]*[\"'](\w+)[\"']")
+_BY_NAME = re.compile(
+    rb"\b(?:setattr|__setattr__)\(\s*([^,\n]+),\s*[\"'](\w+)[\"']|([\w.]+)\.__dict__\[[\"'](\w+)[\"']\][ \t]*=(?!=)"
+)
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.M)
 _RECEIVER = re.compile(rb"[A-Za-z_]\w*(?:\.\w+|\[[^\[\]\n]*\]|\([^()\n]*\))*$")
 _OWN = (b" self", b"\tself", b"(self", b",self")
@@ -100,8 +102,9 @@ class Places:
                     continue  # an argument before a keyword, and no target among several
                 code = number << 33 | m.start() << 1 | (m.group(2) is not None)
                 plain.setdefault(m.group(1), array("q")).append(code)
-            for m in _BY_NAME.finditer(data) if b"setattr(" in data else ():
-                out.setdefault(m.group(2), []).append((path, m.start(), m.group(1).strip(), False))
+            for m in _BY_NAME.finditer(data) if b"setattr" in data or b"__dict__[" in data else ():
+                receiver, name = m.group(1) or m.group(3), m.group(2) or m.group(4)
+                out.setdefault(name, []).append((path, m.start(), receiver.strip(), False))
         return plain, out
 
     @cached_property
