@@ -23,7 +23,7 @@ from flowcheck.source import Tree, cache_root, open_source
 from flowcheck.syntax import SyntaxCache, SyntaxStore
 
 WORDS = load_vocabulary(rules_dir() / "vocabulary.toml")
-CONFIGS = Path("/work/shared/configs")
+CONFIGS = Path(__file__).resolve().parents[2] / "fixtures" / "pairs"
 T = TypeVar("T")
 
 SUPPORT = {
