@@ -66,7 +66,7 @@ def _differs_from_eager(row: CaptureRow, facts: PairFacts) -> bool:
         for other in facts.rows
         if (other.phase, other.path) == (row.phase, Path.EAGER) and other.condition in ("", row.condition)
     ]
-    return any(other.is_known and other.boundaries != row.boundaries for other in same)
+    return any((other.is_known and other.boundaries != row.boundaries) or other.raised for other in same)
 
 
 def _is_part(captured: Sequence[int | None], wanted: Sequence[int]) -> bool:
@@ -228,12 +228,13 @@ def paths_disagree(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Findi
             eager = next(
                 other
                 for other in facts.rows
-                if (other.phase, other.path) == (row.phase, Path.EAGER) and other.boundaries != row.boundaries
+                if (other.phase, other.path) == (row.phase, Path.EAGER)
+                and (other.raised or other.boundaries != row.boundaries)
             )
             fields = {
                 "path": SPOKEN[row.path],
                 "found": spoken(row.boundaries),
-                "expected": spoken(eager.boundaries),
+                "expected": f"nothing, as {eager.raised} is raised" if eager.raised else spoken(eager.boundaries),
                 "subject": row.runner,
             }
             last = row.told[-1] if row.told else None
@@ -328,7 +329,7 @@ def _troubled(facts: PairFacts, pairing: Pairing, rule: Rule) -> Iterator[Captur
 
 def _kept_at(row: CaptureRow) -> Place | None:
     """Where the answer to the ids was stored; where the target was told, if nothing was."""
-    places = [place for kept in row.kept[:1] for place in kept.places]
+    places = [place for left in row.left[:1] for place in left.places]
     told = [each.place for each in row.told if each.place is not None]
     captured = [state.place for state in row.states if state.place is not None]
     return next(iter((*places[-1:], *told[-1:], *captured[:1])), None)

@@ -153,9 +153,11 @@ def _served(tree: Tree, request: Request, progress: Progress | None) -> PairFact
         return None
     from flowcheck.flow import Scenario
     from flowcheck.flow.serving import serve
+    from flowcheck.source import cache_root
 
     scenario = Scenario(algorithm=request.algorithm, settings=dict(request.settings))
-    return serve(tree, scenario, request.pairing, tp=request.tp, progress=progress)
+    cache_dir = cache_root() if request.cache else None
+    return serve(tree, scenario, request.pairing, tp=request.tp, cache_dir=cache_dir, progress=progress)
 
 
 def _about_pair(request: Request, rules: RuleBook, served: PairFacts | None) -> tuple[Finding, ...]:

@@ -12,7 +12,7 @@ from typing import Union
 
 from flowcheck.flow.facts import Path, Phase, Place, Step
 
-__all__ = ["CaptureRow", "Ids", "Kept", "NoModel", "PairFacts", "Reach", "Repair", "State", "Told", "describe"]
+__all__ = ["CaptureRow", "Ids", "Left", "NoModel", "PairFacts", "Reach", "Repair", "State", "Told", "describe"]
 
 Ids = Union[tuple[int, ...], None]
 
@@ -41,7 +41,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Left:
     """What the setters left on the target's objects: ``text`` is ``layers_to_capture = [3, 31, 59]``."""
 
     text: str
@@ -90,7 +90,7 @@ class CaptureRow:
     condition: str
     model_class: str
     told: tuple[Told, ...]
-    kept: tuple[Kept, ...]
+    left: tuple[Left, ...]
     states: tuple[State, ...]
     width: int | None
     rows: str
@@ -124,6 +124,11 @@ class CaptureRow:
         return not self.question and not self.raised and all(state.certain for state in self.states)
 
     @property
+    def is_asked(self) -> bool:
+        """Whether an answer came back: states, or an exception that certainly is raised."""
+        return not self.question
+
+    @property
     def chain(self) -> tuple[Step, ...]:
         """From the ids to the draft, each step with its place."""
         steps = [
@@ -131,7 +136,7 @@ class CaptureRow:
             for told in self.told
             if told.place is not None
         ]
-        steps += [Step(place, kept.text) for kept in self.kept for place in kept.places]
+        steps += [Step(place, left.text) for left in self.left for place in left.places]
         steps += [Step(place, text) for place, text in self._captures()]
         if self.concat is not None:
             wide = f", {self.width} wide" if self.width is not None else ""

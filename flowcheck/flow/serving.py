@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
 from typing import Any
 
 from flowcheck.data import rules_dir
@@ -12,9 +14,11 @@ from flowcheck.flow import boundaries as named
 from flowcheck.flow.capture_plan import CapturePlan, PathPlan, plan
 from flowcheck.flow.capturing import capture
 from flowcheck.flow.contracts import Kernels, load_kernels
-from flowcheck.flow.facts import Phase
+from flowcheck.flow.facts import Path, Phase
 from flowcheck.flow.forwarding import Forwarding
-from flowcheck.flow.pair_facts import CaptureRow, Ids, Kept, NoModel, PairFacts, Reach, State, Told
+from flowcheck.flow.id_search import find_ids
+from flowcheck.flow.kept import Kept, question_of
+from flowcheck.flow.pair_facts import CaptureRow, Ids, Left, NoModel, PairFacts, Reach, Repair, State, Told
 from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.roles import MissingRole
 from flowcheck.flow.scenario import Scenario
@@ -25,23 +29,53 @@ from flowcheck.program.modules import Program
 from flowcheck.source import Tree
 from flowcheck.syntax import SyntaxStore
 
-__all__ = ["serve"]
+__all__ = ["Serving", "serve", "serving"]
 
 Progress = Callable[[str], None]
 
 
 def serve(
-    tree: Tree, scenario: Scenario, pairing: Pairing, *, tp: int = 8, progress: Progress | None = None
+    tree: Tree,
+    scenario: Scenario,
+    pairing: Pairing,
+    *,
+    tp: int = 8,
+    cache_dir: FilePath | None = None,
+    progress: Progress | None = None,
 ) -> PairFacts:
     """What ``tree`` makes of ``pairing`` under ``scenario``, on ``tp`` ranks of tensor parallelism."""
+    kept = None
+    if cache_dir is not None:
+        question = (question_of(scenario), tp, _asked_of(pairing))
+        kept = Kept(cache_dir / "pairs", tree, question, PairFacts)
+        known = kept.load()
+        if known is not None:
+            return known
+    facts = with_deep_stack(serving(tree, scenario, pairing, tp=tp, progress=progress).facts)
+    if kept is not None:
+        kept.save(facts)
+    return facts
+
+
+def serving(
+    tree: Tree, scenario: Scenario, pairing: Pairing, *, tp: int = 8, progress: Progress | None = None
+) -> Serving:
+    """One pair in one tree, to be asked more than one question."""
     words = load_vocabulary(rules_dir() / "vocabulary.toml")
     kernels = load_kernels(rules_dir() / "kernels.toml")
-    serving = _Serving(tree, scenario, pairing, tp, words, kernels, progress or (lambda text: None))
-    return with_deep_stack(serving.facts)
+    return Serving(tree, scenario, pairing, tp, words, kernels, progress or (lambda text: None))
+
+
+def _asked_of(pairing: Pairing) -> str:
+    """All of a pair that the answer depends on."""
+    trained = pairing.trained.boundaries
+    return json.dumps([dict(pairing.draft.raw), dict(pairing.target.raw), trained], sort_keys=True, default=repr)
 
 
 @dataclass
-class _Serving:
+class Serving:
+    """One pair in one tree under one scenario."""
+
     tree: Tree
     scenario: Scenario
     pairing: Pairing
@@ -69,7 +103,7 @@ class _Serving:
         if found.missing is not None:
             return PairFacts(architecture, True, missing=self._no_hook(architecture, found.missing), tp=self.tp)
         rows = self._rows(architecture, found)
-        return PairFacts(architecture, True, rows=rows, tp=self.tp)
+        return PairFacts(architecture, True, rows=rows, tp=self.tp, repair=self._repair(architecture, rows))
 
     @property
     def _hook(self) -> str:
@@ -118,7 +152,7 @@ class _Serving:
             condition=condition,
             model_class=architecture,
             told=told,
-            kept=_kept(path.requested),
+            left=_left(path.requested),
             states=(),
             width=None,
             rows="",
@@ -133,6 +167,28 @@ class _Serving:
             return row
         ids = [t.ids for t in told]
         return _captured(row, self._capture(architecture, ids, path.phase, fusion), len(ids))
+
+    def _repair(self, architecture: str, rows: Sequence[CaptureRow]) -> Repair | None:
+        """Ids that would be right, where those that are written are known not to be."""
+        wanted = self.pairing.trained.boundaries
+        wrong = next(
+            (row for row in rows if row.path is Path.EAGER and row.is_asked and row.boundaries != wanted), None
+        )
+        return self.ids_for(architecture, wrong, wanted) if wrong is not None and wanted else None
+
+    def ids_for(self, architecture: str, row: CaptureRow, wanted: Sequence[int]) -> Repair:
+        """Which ids make the tree capture these boundaries on the path of a row."""
+        keyed = [number for number, told in enumerate(row.told) if told.key]
+        if not keyed:
+            return Repair(tuple(wanted), (), "this tree does not tell the target what the draft's configuration writes")
+        self.say("looking for ids that this tree takes for the trained boundaries")
+
+        def told_with(ids: tuple[int, ...]) -> named.Capture:
+            told = [ids if number in keyed else each.ids for number, each in enumerate(row.told)]
+            return self._capture(architecture, told, row.phase, self._switches()[0][1])
+
+        written = row.told[keyed[-1]].ids if not row.condition else None
+        return find_ids(told_with, wanted, self.pairing.target.layers, written)
 
     def _capture(self, architecture: str, told: Sequence[Ids], phase: Phase, fusion: bool) -> named.Capture:
         key = (tuple(told), phase, fusion)
@@ -150,21 +206,19 @@ class _Serving:
         )
 
 
-def _kept(requested: Requested) -> tuple[Kept, ...]:
+def _left(requested: Requested) -> tuple[Left, ...]:
     def at(owner: str, attribute: str) -> str:
         return f"{owner}.{attribute}" if owner else attribute
 
-    kept = [Kept(f"{at(x.owner, x.attribute)} = {list(x.values)}", x.places) for x in requested.lists]
-    kept += [
-        Kept(f"{x.attribute} is true on {x.owner}[{', '.join(map(str, x.indices))}]", x.places) for x in requested.flags
+    left = [Left(f"{at(x.owner, x.attribute)} = {list(x.values)}", x.places) for x in requested.lists]
+    left += [
+        Left(f"{x.attribute} is true on {x.owner}[{', '.join(map(str, x.indices))}]", x.places) for x in requested.flags
     ]
-    kept += [Kept(f"{at(x.owner, x.attribute)} = {x.value!r}", x.places) for x in requested.settings]
-    return tuple(kept)
+    left += [Left(f"{at(x.owner, x.attribute)} = {x.value!r}", x.places) for x in requested.settings]
+    return tuple(left)
 
 
 def _captured(row: CaptureRow, found: named.Capture, calls: int) -> CaptureRow:
-    from dataclasses import replace
-
     raised, raised_at = found.raised if found.raised is not None else ("", None)
     return replace(
         row,
@@ -201,6 +255,4 @@ def _same(one: CaptureRow, other: CaptureRow) -> bool:
 
 
 def _without_condition(row: CaptureRow) -> CaptureRow:
-    from dataclasses import replace
-
     return replace(row, condition="")
