@@ -12,7 +12,7 @@ from typing import Union
 
 from flowcheck.flow.facts import Path, Phase, Place, Step
 
-__all__ = ["CaptureRow", "Ids", "Kept", "NoModel", "PairFacts", "Reach", "State", "Told"]
+__all__ = ["CaptureRow", "Ids", "Kept", "NoModel", "PairFacts", "Reach", "Repair", "State", "Told", "describe"]
 
 Ids = Union[tuple[int, ...], None]
 
@@ -108,6 +108,12 @@ class CaptureRow:
         return self.runner
 
     @property
+    def place(self) -> Place | None:
+        """Where the states are put together, or where the target was told last."""
+        told = [each.place for each in self.told if each.place is not None]
+        return self.concat or self.processor or (told[-1] if told else None)
+
+    @property
     def boundaries(self) -> tuple[int | None, ...]:
         """The names of the states, in their order."""
         return tuple(state.name for state in self.states)
@@ -177,9 +183,19 @@ class NoModel:
 
 
 @dataclass(frozen=True, slots=True)
+class Repair:
+    """Which ids make this tree capture ``boundaries`` on its eager paths; none where no ids do (``reason`` says why)."""
+
+    boundaries: tuple[int, ...]
+    ids: tuple[int, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PairFacts:
     """Everything that one tree makes of one pair. ``asks``: whether the algorithm captures states from inside the target
-    at all. ``open`` is why there are no rows, where nothing could be asked."""
+    at all. ``open`` is why there are no rows, where nothing could be asked. ``repair``: ids that would be right, looked
+    for where the ones that are written are not."""
 
     architecture: str
     asks: bool
@@ -187,3 +203,4 @@ class PairFacts:
     missing: NoModel | None = None
     open: str = ""
     tp: int = 8
+    repair: Repair | None = None
