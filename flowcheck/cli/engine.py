@@ -35,7 +35,7 @@ Progress = Callable[[str], None]
 class Request:
     """What a user asked of one scan.
 
-    ``tp``: how many ranks share the target's layers.
+    ``tp``: how many ranks share the target's layers. ``modes``: whether the capture mode is asked about, too.
     ``launch`` is the script and the line that fix the settings in ``launched``; ``warnings`` are what was left of it.
     """
 
@@ -48,6 +48,7 @@ class Request:
     cache: bool = True
     offline: bool = False
     tp: int = 8
+    modes: bool = True
     pairing: Pairing | None = None
     launch: str = ""
     launched: frozenset[str] = frozenset()
@@ -89,11 +90,11 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
     wall, cpu = time.perf_counter(), _cpu_seconds()
     try:
         with _opened(request, progress) as tree:
-            facts = _facts(tree, request, progress)
+            facts = _facts(tree, request, progress) if request.modes else _no_flows(request)
             served = _served(tree, request, progress)
             return build_report(
                 facts,
-                ordered((*run_checks(facts, rules), *_about_pair(request, rules, served))),
+                ordered((*(run_checks(facts, rules) if request.modes else ()), *_about_pair(request, rules, served))),
                 rules=rules,
                 selected=selected,
                 source=SourceInfo(
@@ -145,6 +146,14 @@ def _facts(tree: Tree, request: Request, progress: Progress | None) -> Facts:
         jobs=request.jobs or _idle_cores(),
         progress=progress,
     )
+
+
+def _no_flows(request: Request) -> Facts:
+    """What a report holds of the mode where nobody asks about it: the scenario alone."""
+    from flowcheck.flow.facts import Facts
+
+    settings = tuple((name, str(value)) for name, value in request.settings.items())
+    return Facts((), (), (), (), scenario=(("algorithm", request.algorithm), *settings))
 
 
 def _served(tree: Tree, request: Request, progress: Progress | None) -> PairFacts | None:

@@ -189,11 +189,15 @@ class NoModel:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Which ids make this tree capture ``boundaries`` on its eager paths; none where no ids do (``reason`` says why)."""
+    """Which ids make this tree capture ``boundaries`` on its eager paths; none where no ids do (``reason`` says why).
+
+    ``certain`` is False where nobody knows: what some of the ids do stayed open.
+    """
 
     boundaries: tuple[int, ...]
     ids: tuple[int, ...] = ()
     reason: str = ""
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
+from flowcheck.interp.frames import Dead
 from flowcheck.program.modules import Program
 from flowcheck.source import Tree
 from flowcheck.syntax import SyntaxStore
@@ -85,8 +86,8 @@ class Serving:
     say: Progress
     known: dict[tuple[object, ...], named.Capture] = field(default_factory=dict)
 
-    def facts(self) -> PairFacts:
-        """All rows."""
+    def facts(self, *, forwards: bool = True) -> PairFacts:
+        """All rows. Without ``forwards``, only what the target is told on each path: no row has states then."""
         architectures = self.pairing.target.architectures
         architecture = architectures[0] if architectures else ""
         if self.scenario.algorithm.upper() not in self.words.capture.setters:
@@ -100,8 +101,13 @@ class Serving:
             return PairFacts(architecture, True, missing=missing, tp=self.tp)
         except MissingRole as error:
             return PairFacts(architecture, True, open=str(error), tp=self.tp)
+        except Dead:
+            return PairFacts(architecture, True, open="the target's class is not made as other models are", tp=self.tp)
         if found.missing is not None:
             return PairFacts(architecture, True, missing=self._no_hook(architecture, found.missing), tp=self.tp)
+        if not forwards:
+            told = tuple(self._told(architecture, path, "") for path in found.paths)
+            return PairFacts(architecture, True, rows=told, tp=self.tp)
         rows = self._rows(architecture, found)
         return PairFacts(architecture, True, rows=rows, tp=self.tp, repair=self._repair(architecture, rows))
 
@@ -142,10 +148,18 @@ class Serving:
         return any(word in self.tree.read(path) for path in self.tree.core_paths())
 
     def _row(self, architecture: str, path: PathPlan, condition: str, fusion: bool) -> CaptureRow:
+        row = self._told(architecture, path, condition)
+        if row.question or row.raised:
+            return row
+        ids = [each.ids for each in row.told]
+        return _captured(row, self._capture(architecture, ids, path.phase, fusion), len(ids))
+
+    def _told(self, architecture: str, path: PathPlan, condition: str) -> CaptureRow:
+        """A row that says what the target is told, and nothing yet of what it captures."""
         told = tuple(Told(c.method, c.ids, c.key, c.reason, c.place) for c in path.sources)
         open_ = path.open or next((f"what the target is told is not known: {t.reason}" for t in told if t.reason), "")
         raised = next((r for r in path.requested.raised if r.certain), None) if not path.requested.returns else None
-        row = CaptureRow(
+        return CaptureRow(
             phase=path.phase,
             path=path.path,
             runner=path.runner,
@@ -163,10 +177,6 @@ class Serving:
             in_setter=raised is not None,
             question=open_,
         )
-        if open_ or raised is not None:
-            return row
-        ids = [t.ids for t in told]
-        return _captured(row, self._capture(architecture, ids, path.phase, fusion), len(ids))
 
     def _repair(self, architecture: str, rows: Sequence[CaptureRow]) -> Repair | None:
         """Ids that would be right, where those that are written are known not to be."""
@@ -174,10 +184,13 @@ class Serving:
         wrong = next(
             (row for row in rows if row.path is Path.EAGER and row.is_asked and row.boundaries != wanted), None
         )
-        return self.ids_for(architecture, wrong, wanted) if wrong is not None and wanted else None
+        if wrong is None or not wanted:
+            return None
+        written = next((told.ids for told in reversed(wrong.told) if told.key), None)
+        return self.ids_for(architecture, wrong, wanted, written if not wrong.condition else None)
 
-    def ids_for(self, architecture: str, row: CaptureRow, wanted: Sequence[int]) -> Repair:
-        """Which ids make the tree capture these boundaries on the path of a row."""
+    def ids_for(self, architecture: str, row: CaptureRow, wanted: Sequence[int], wrong: Ids = None) -> Repair:
+        """Which ids make the tree capture these boundaries on the path of a row; ``wrong`` are known not to."""
         keyed = [number for number, told in enumerate(row.told) if told.key]
         if not keyed:
             return Repair(tuple(wanted), (), "this tree does not tell the target what the draft's configuration writes")
@@ -187,8 +200,7 @@ class Serving:
             told = [ids if number in keyed else each.ids for number, each in enumerate(row.told)]
             return self._capture(architecture, told, row.phase, self._switches()[0][1])
 
-        written = row.told[keyed[-1]].ids if not row.condition else None
-        return find_ids(told_with, wanted, self.pairing.target.layers, written)
+        return find_ids(told_with, wanted, self.pairing.target.layers, wrong)
 
     def _capture(self, architecture: str, told: Sequence[Ids], phase: Phase, fusion: bool) -> named.Capture:
         key = (tuple(told), phase, fusion)
