@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path as FilePath
 
 from flowcheck.draft.config import DraftConfig
@@ -16,39 +16,15 @@ from flowcheck.draft.pairing import Pairing
 from flowcheck.draft.rewriting import keyed, with_ids
 from flowcheck.flow.facts import Path
 from flowcheck.flow.kept import Kept, question_of
-from flowcheck.flow.pair_facts import CaptureRow, PairFacts
+from flowcheck.flow.pair_facts import IdAnswer, PairFacts
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.serving import Serving, serving
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.source import Tree
 
-__all__ = ["IdAnswer", "id_answers"]
+__all__ = ["id_answers"]
 
 Boundaries = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class IdAnswer:
-    """The answer for some boundaries. ``ids`` is empty where no ids give them, or where that is not known (``certain`` is
-    False); ``reason`` says why. ``key``: where this tree reads them. ``facts``: what it makes of the draft with them."""
-
-    boundaries: Boundaries
-    ids: tuple[int, ...] = ()
-    key: str = ""
-    reason: str = ""
-    certain: bool = True
-    facts: PairFacts | None = None
-
-    @property
-    def missed(self) -> tuple[CaptureRow, ...]:
-        """The paths that are not shown to capture the boundaries, with these ids."""
-        rows = self.facts.rows if self.facts is not None else ()
-        return tuple(row for row in rows if not row.is_known or row.boundaries != self.boundaries)
-
-    @property
-    def is_right(self) -> bool:
-        """Whether every path is shown to capture the boundaries, with these ids."""
-        return bool(self.ids and self.facts is not None and self.facts.rows and not self.missed)
 
 
 def id_answers(

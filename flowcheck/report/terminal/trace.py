@@ -188,7 +188,7 @@ def _ends(group: list[Capture], width: int) -> list[Text]:
             where = f" on {', '.join(names)}"
         said = "; ".join(filter(None, (PER_RANK[row.per_rank], row.reason)))
         verdict.append(f"{where}{f': {said}' if said else ''}")
-        lines += wrapped(verdict, width, first=Text(), indent=11)
+        lines += hanging(verdict, width, 11)
     return lines
 
 
@@ -206,7 +206,7 @@ def _no_paths(report: Report, width: int) -> list[Text]:
 def _finding(finding: Finding, width: int) -> list[Text]:
     style = VERDICT_STYLE["unproved"] if finding.verdict == "unproved" else SEVERITY_STYLE[finding.severity]
     head = Text.assemble((f"{finding.severity}[{finding.rule}]", style), " ", (finding.message, "bold"))
-    lines = wrapped(head, width, first=Text(), indent=2)
+    lines = hanging(head, width, 2)
     where = f"{finding.file}:{finding.line}" if finding.file is not None else ""
     rows = [("at", where or ", ".join(finding.keys)), ("when", finding.condition), ("fix", finding.fix)]
     return lines + labelled(rows, width)
