@@ -15,6 +15,7 @@ from flowcheck.report.terminal.text import (
     SEVERITY_STYLE,
     VERDICT_STYLE,
     counted,
+    hanging,
     labelled,
     shorter,
     spoken_path,

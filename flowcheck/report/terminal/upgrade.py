@@ -52,12 +52,14 @@ def _ids(change: PairChange) -> list[tuple[str, str]]:
     """The ids that the draft needs: said once where both trees need the same."""
     old, new = change.old_ids, change.new_ids
     if (old.ids, old.reason) == (new.ids, new.reason):
-        return [("ids", f"{_needed(new)} in both{_written(new)}")]
+        return [("ids", f"{_needed(new)}{' in both' if new.ids is not None else ''}{_written(new)}")]
     return [("ids", f"old: {_needed(old)}{_written(old)}"), ("", f"new: {_needed(new)}{_written(new)}")]
 
 
 def _needed(ids: WantedIds) -> str:
-    return f"[{', '.join(map(str, ids.ids))}]" if ids.ids is not None else ids.reason or "none"
+    if ids.ids is not None:
+        return f"[{', '.join(map(str, ids.ids))}]"
+    return ids.reason if ids.is_written else f"not found: {ids.reason}"
 
 
 def _written(ids: WantedIds) -> str:
