@@ -25,6 +25,7 @@ from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
+from flowcheck.interp.frames import Budget, Dead
 from flowcheck.program.modules import Program
 from flowcheck.source import Tree
 from flowcheck.syntax import SyntaxStore
@@ -98,8 +99,13 @@ class Serving:
         except NoTarget as error:
             missing = NoModel(architecture, "", self._hook, str(error), None)
             return PairFacts(architecture, True, missing=missing, tp=self.tp)
-        except MissingRole as error:
+        except (MissingRole, Budget) as error:
             return PairFacts(architecture, True, open=str(error), tp=self.tp)
+        except Dead:
+            return PairFacts(architecture, True, open="the start of the server always raises", tp=self.tp)
+        except RecursionError:
+            reason = "the code is nested too deeply for this Python"
+            return PairFacts(architecture, True, open=reason, tp=self.tp)
         if found.missing is not None:
             return PairFacts(architecture, True, missing=self._no_hook(architecture, found.missing), tp=self.tp)
         rows = self._rows(architecture, found)
