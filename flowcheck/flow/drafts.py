@@ -49,11 +49,15 @@ class Sizes:
 @dataclass
 class Built:
     """One construction. ``model`` is None where it ended early: ``raised`` says by what certainly, ``open`` why nobody can say.
-    ``sizes`` are those of the layer that was waited for."""
+
+    ``lacking``: the key that was read there and that the file does not write. ``sizes`` are those of the layer that was waited
+    for. ``keys``: what was asked of the configuration, and where. ``constants``: the numbers that ran code writes.
+    """
 
     state: State
     model: Value | None = None
     raised: Raise | None = None
+    lacking: str = ""
     open: str = ""
     sizes: Sizes | None = None
     keys: dict[str, list[Site]] = field(default_factory=dict)
@@ -93,7 +97,10 @@ class Run:
 
 
 class Draft:
-    """The draft's class ``cls`` of a tree under one deployment; every construction is on a state of its own."""
+    """The draft's class ``cls`` of a tree under one deployment; every construction is on a state of its own.
+
+    ``entered``: file and line of every function that was entered.
+    """
 
     def __init__(self, forwarding: Forwarding, it: Interpreter, cls: ClassV) -> None:
         self.forwarding = forwarding
@@ -103,6 +110,7 @@ class Draft:
         assert isinstance(it.config.tensors, TensorModel)
         self.model: TensorModel = it.config.tensors
         self.sites: dict[int, Site | None] = {}
+        self.entered: set[tuple[str, int]] = set()
         self._paths: dict[int, str] = {}
         self._built: Built | None = None
         self._wanted: Site | None = None
@@ -114,6 +122,7 @@ class Draft:
         it.config.on_key = self._key
         it.config.on_compare = self._compare
         it.config.on_return = self._return
+        it.config.on_call = self._call
         it.evaluates(ir.Const, self._const)
 
     # ------------------------------------------------------------------------------------------------------ building
@@ -145,7 +154,7 @@ class Draft:
         except _Made:
             pass
         except Dead:
-            self._ended(built)
+            self._ended(built, given)
         except Budget as error:
             built.open = str(error)
         finally:
@@ -153,7 +162,7 @@ class Draft:
             self._wanted = self._constant = None
         return built
 
-    def _ended(self, built: Built) -> None:
+    def _ended(self, built: Built, given: Mapping[str, Any]) -> None:
         last = self.it.handlers[0][-1] if self.it.handlers[0] else None
         if last is None:
             built.open = "the draft's constructor never returns"
@@ -161,6 +170,8 @@ class Draft:
             built.open = f"the draft's constructor may raise {last.name}"
         else:
             built.raised = raise_of(last)
+            asked = [key for key, sites in built.keys.items() if last.site in sites]
+            built.lacking = next((key for key in asked if "." not in key and key not in given), "")
 
     def _key(self, it: Interpreter, oid: int, name: str, site: Site | None) -> None:
         path = self._paths.get(oid)
@@ -176,6 +187,20 @@ class Draft:
             if self._constant is not None and self._constant[0] == id(e):
                 return Known(self._constant[1])
         return TABLE[ir.Const](it, e, fr, st)
+
+    def _call(
+        self,
+        it: Interpreter,
+        f: FuncV,
+        args: list[Value],
+        keywords: dict[str, Value],
+        st: State,
+        site: Site | None,
+        frame: Frame,
+    ) -> Value | None:
+        if isinstance(f.node, ir.FunctionDef):
+            self.entered.add((f.module.path, f.node.line))
+        return None
 
     def _layer(self, ref: Ref, obj: Obj, site: Site | None) -> None:
         self.sites[ref.oid] = site

@@ -13,7 +13,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from flowcheck.flow.contracts import Kernels
+from flowcheck.data import rules_dir
+from flowcheck.flow.contracts import Kernels, load_kernels
 from flowcheck.flow.drafts import Built, Draft, Run, Sizes, Use
 from flowcheck.flow.facts import Place
 from flowcheck.flow.forwarding import Forwarding
@@ -49,14 +50,24 @@ def intake(
     draft: Mapping[str, Any],
     architectures: Sequence[str] = (),
     *,
-    tp: int = 8,
     kernels: Kernels | None = None,
 ) -> Intake | NoDraftClass:
-    """What the draft's class takes in. ``architectures`` stand for those that the draft's file writes, if any are given."""
+    """What the draft's class takes in. ``architectures`` stand for those that the draft's file writes, if any are given.
+
+    Where the scenario does not say how many ranks there are, it is one: what a draft takes in does not depend on them.
+    """
+    kernels = kernels if kernels is not None else load_kernels(rules_dir() / "kernels.toml")
     settings = {words.entry.algorithm_argument: scenario.algorithm, **scenario.settings}
-    forwarding = Forwarding(tree, tp=tp, words=words, kernels=kernels, settings=settings, program=program)
+    forwarding = Forwarding(
+        tree, tp=_ranks(kernels, scenario), words=words, kernels=kernels, settings=settings, program=program
+    )
     names = tuple(str(name) for name in architectures or draft.get("architectures") or ())
     return with_deep_stack(lambda: _intake(forwarding, names, draft))
+
+
+def _ranks(kernels: Kernels, scenario: Scenario) -> int:
+    said = [scenario.settings.get(name) for name, v in kernels.facts.arguments.items() if v == "$tp"]
+    return next((n for n in said if type(n) is int and n > 0), 1)
 
 
 def _intake(forwarding: Forwarding, architectures: tuple[str, ...], raw: Mapping[str, Any]) -> Intake | NoDraftClass:
@@ -64,8 +75,9 @@ def _intake(forwarding: Forwarding, architectures: tuple[str, ...], raw: Mapping
     for name in architectures:
         cls = registered(it, forwarding.words, name)
         if cls is not None:
-            answer = Intake(name, cls.name, class_place(cls))
-            return _Question(Draft(forwarding, it, cls), raw).answered(answer)
+            draft = Draft(forwarding, it, cls)
+            answer = _Question(draft, raw).answered(Intake(name, cls.name, class_place(cls)))
+            return replace(answer, followed=_followed(draft, answer))
     return NoDraftClass(architectures)
 
 
@@ -81,6 +93,11 @@ class _Question:
         """The answer with everything that could be found out."""
         built = self.draft.build(self.raw)
         answer = replace(answer, reads=_reads(built.keys), raises=built.raised, open=built.open)
+        while built.lacking and len(answer.lacking) < MOST_KEYS:
+            self.raw = {**self.raw, built.lacking: None}
+            answer = replace(answer, lacking=(*answer.lacking, built.lacking))
+            built = self.draft.build(self.raw)
+        answer = replace(answer, reads=_reads(built.keys), open=built.open)
         if built.model is None:
             return answer
         runs: dict[int, Run] = {}
@@ -97,14 +114,14 @@ class _Question:
         if sizes.into is not None:
             self._run(built, sizes.into, runs)
         opens = self._doubts(use, sizes, runs)
-        projection, why = self._projection(use, site, sizes)
+        projection = self._projection(use, site, sizes)
         return replace(
             answer,
             projection=projection,
             takes_states=True,
             skips=self._skips(use, sizes, runs),
             reads=_reads(built.keys),
-            open="; ".join(dict.fromkeys(each for each in (*opens, why) if each)),
+            open="; ".join(opens),
         )
 
     # ------------------------------------------------------------------------------------------------------ forwards
@@ -141,7 +158,9 @@ class _Question:
 
     def _layers(self, built: Built, use: Use | None) -> Layers | None:
         """The decoder layers: each has one attention."""
-        inner = use.path.rpartition(".")[0] if use is not None else ""
+        if use is None:
+            return None
+        inner = use.path.rpartition(".")[0]
         paths = [path for path, name in self.draft.modules(built) if name in self.words.attention]
         heads = {path.removeprefix(inner + ".").split(".")[0] for path in paths}
         if len(heads) != 1:
@@ -152,26 +171,25 @@ class _Question:
         return Layers(len(paths), said, path)
 
     # ----------------------------------------------------------------------------------------------------- the width
-    def _projection(self, use: Use, site: Site, sizes: Sizes) -> tuple[Projection, str]:
-        """The layer, on what its width depends, and why that is not known."""
-        made = Projection(use.path, _place(site), sizes.into, sizes.out, sizes.bias, None, None)
+    def _projection(self, use: Use, site: Site, sizes: Sizes) -> Projection:
+        """The layer, and on what its width depends."""
+        made = Projection(use.path, _place(site), sizes.into, sizes.out, sizes.bias)
         first = self.draft.build(self.raw, until=site)
         if sizes.into is None or first.sizes is None or first.sizes.into != sizes.into:
-            return made, f"how wide the input of {use.path} is, is not known"
+            return replace(made, open="how wide its input is, is not known")
         factors, odd = self._factors(site, sizes.into, first)
+        if odd:
+            return replace(made, open=f"its input is no multiple of what {', '.join(odd)} says")
         widths = [f for f in factors if f.key in self.words.width_keys]
         states = [f for f in factors if f not in widths]
         rest, left = divmod(sizes.into, prod(f.value for f in factors))
-        if left or odd:
-            named = ", ".join(odd or [f.key for f in factors])
-            return made, f"the input of {use.path} is no multiple of what {named} says"
         if rest != 1 or not states:
             states.append(Factor(rest, "", self._literal(site, rest, sizes.into, first)))
-        if len(widths) != 1 or len(states) != 1:
+        if left or len(widths) != 1 or len(states) != 1:
             parts = " x ".join(f"{f.key or 'a number of the tree'} ({f.value})" for f in (*states, *widths))
-            return made, f"the input of {use.path} is {parts}"
-        others = self._others(site, sizes.into // states[0].value, first)
-        return replace(made, states=states[0], width=widths[0], states_keys=others), ""
+            return replace(made, open=f"its input is {parts}")
+        others = self._others(site, widths[0].value, first)
+        return replace(made, states=states[0], width=widths[0], states_keys=others)
 
     def _factors(self, site: Site, into: int, first: Built) -> tuple[list[Factor], list[str]]:
         """The keys of the file with which the layer's input grows, and those on which it depends in another way."""
@@ -215,6 +233,15 @@ class _Question:
                     asked = self.draft.build(inside, until=site).keys
                     todo += [(each, inside) for each in asked if each.startswith(f"{key}.")]
         return tuple(dict.fromkeys(found))
+
+
+def _followed(draft: Draft, answer: Intake) -> frozenset[tuple[str, int]]:
+    """The functions of model files that were gone through: all that was entered, if nothing ended early."""
+    if answer.open or (answer.raises is not None and not answer.lacking):
+        return frozenset()
+    beyond = re.compile(draft.words.relevance.beyond.encode(), re.M)
+    files = draft.it.program.corpus.files
+    return frozenset(each for each in draft.entered if beyond.search(files.get(each[0], b"")))
 
 
 # ---------------------------------------------------------------------------------------------------------- documents

@@ -32,8 +32,8 @@ class Use(str, Enum):
     READ = "read"
     """Code that was followed asks for it."""
 
-    NEVER = "never"
-    """Nothing that may see the draft's configuration spells its name: the key is ignored."""
+    IGNORED = "ignored"
+    """Whatever may see the draft's configuration and spells the name was followed, and asks for another key."""
 
     OPEN = "open"
     """Code that was not followed spells the name, and may read it or not."""
@@ -68,9 +68,9 @@ class Projection:
     """The layer that takes the target's states. ``path`` leads to it from the model (``"model.fc"``), ``place`` is where it is
     made; sizes are None where they are not known.
 
-    ``states`` is how many states it takes, ``width`` how wide each of them is: ``in_features`` is their product (None where
-    that could not be told). ``states_keys``: keys that the draft's file does not write, and that would decide how many states
-    it takes if it did. ``bias``: whether it has one, None where that is not known.
+    ``states`` is how many states it takes, ``width`` how wide each of them is: ``in_features`` is their product. Where that
+    could not be told both are None, and ``open`` says why. ``states_keys``: keys that the draft's file does not write, and that
+    would decide how many states it takes if it did. ``bias``: whether it has one, None where that is not known.
     """
 
     path: str
@@ -78,9 +78,10 @@ class Projection:
     in_features: int | None
     out_features: int | None
     bias: bool | None
-    states: Factor | None
-    width: Factor | None
+    states: Factor | None = None
+    width: Factor | None = None
     states_keys: tuple[str, ...] = ()
+    open: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,10 @@ class Intake:
 
     ``projection`` is None where no layer takes the target's states; ``takes_states`` then says whether the forward looks at
     them at all (None: not known). ``embedding``: how wide the draft's embedding is. ``raises``: what certainly ends the
-    construction of the draft; then nothing else is known. ``reads``: the keys that making and running the draft asks for.
-    ``open``: why something could not be told, ``""`` where all of it was; nothing may be concluded from what is missing then.
+    construction of the draft. Then nothing else is known, unless it is a key that the file does not write: for those in
+    ``lacking`` the rest says what would be if the file wrote null. ``reads``: the keys that making and running the draft asks for.
+    ``followed``: file and line of the functions of model files that making and running it went through. ``open``: why something
+    could not be told, ``""`` where all of it was; nothing may be concluded from what is missing then.
     """
 
     architecture: str
@@ -126,8 +129,10 @@ class Intake:
     embedding: int | None = None
     skips: tuple[Skip, ...] = ()
     raises: Raise | None = None
+    lacking: tuple[str, ...] = ()
     layers: Layers | None = None
     reads: tuple[KeyRead, ...] = ()
+    followed: frozenset[tuple[str, int]] = frozenset()
     open: str = ""
 
 
@@ -143,8 +148,8 @@ class Fit(str, Enum):
     DIFFERS = "differs"
     """The projection takes another width: the forward raises."""
 
-    NOT_ASKED = "not asked"
-    """The draft has no projection."""
+    NOT_TAKEN = "not taken"
+    """The draft's class does not look at the target's states at all."""
 
     UNKNOWN = "unknown"
     """One of the two widths is not known."""
@@ -165,6 +170,32 @@ class WidthFact:
     reason: str = ""
 
 
-def fits(captured: int | None, intake: Intake, stored: tuple[int, int] | None = None) -> WidthFact:
-    """How ``captured`` columns fit the draft; ``stored`` is the shape of the projection's weight in the checkpoint."""
-    raise NotImplementedError
+def fits(captured: int | None, intake: Intake, stored: tuple[int, ...] | None = None) -> WidthFact:
+    """How ``captured`` columns fit the draft; ``stored`` is the shape of the projection's weight in the checkpoint (None: not
+    known, or packed)."""
+    layer = intake.projection
+    taken = layer.in_features if layer is not None else None
+    loads = None
+    if stored is not None and layer is not None and None not in (taken, layer.out_features):
+        loads = stored == (layer.out_features, taken)
+    fit, places, reason = _fit(captured, intake)
+    return WidthFact(fit, captured, taken, stored[-1] if stored else None, loads, places, reason)
+
+
+def _fit(captured: int | None, intake: Intake) -> tuple[Fit, tuple[Place, ...], str]:
+    layer = intake.projection
+    here = (layer.place,) if layer is not None and layer.place is not None else ()
+    if intake.open:
+        return Fit.UNKNOWN, here, intake.open
+    if layer is None:
+        if intake.takes_states is False:
+            return Fit.NOT_TAKEN, (), f"{intake.model_class} does not look at the target's states"
+        return Fit.UNKNOWN, (), f"no layer of {intake.model_class} is known to take the target's states"
+    if captured is None:
+        return Fit.UNKNOWN, here, "how much is captured is not known"
+    skip = next((each for each in intake.skips if each.width == captured), None)
+    if skip is not None:
+        return Fit.SKIPPED, skip.places, f"{layer.path} is left out for states of width {captured}"
+    if captured == layer.in_features:
+        return Fit.FITS, here, ""
+    return Fit.DIFFERS, here, f"{layer.path} takes {layer.in_features} columns, and {captured} arrive"
