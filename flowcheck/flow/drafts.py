@@ -21,8 +21,8 @@ from flowcheck.interp.expressions import TABLE
 from flowcheck.interp.frames import Budget, Dead, Frame
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.kernels import Call, Contract
-from flowcheck.interp.tensor_model import LAYERS, TensorModel
-from flowcheck.interp.tensors import deps_of, is_tensor, make, view_of
+from flowcheck.interp.tensor_model import TensorModel
+from flowcheck.interp.tensors import deps_of, is_tensor, make, tensors_in, view_of
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import FALSE, NONE, TRUE, ClassV, FuncV, Known, Ref, TupleV, Unknown, Value, alternatives
 from flowcheck.syntax import ir
@@ -66,12 +66,12 @@ class Built:
 
 @dataclass(frozen=True)
 class Use:
-    """A module that was given something of which the states are a part. ``alone``: nothing else is a part of it."""
+    """A module that was given something of which the states are a part, and how many columns that has (None: not known)."""
 
     module: int
     path: str
     is_linear: bool
-    alone: bool
+    columns: int | None
 
 
 @dataclass
@@ -148,9 +148,7 @@ class Draft:
         it.step_limit = it.steps + it.config.max_steps
         depth = it.depth
         try:
-            built.model = calls.call(
-                it, self.cls, [], keywords, built.state, None, it.module_frame(self.cls.module)
-            )
+            built.model = calls.call(it, self.cls, [], keywords, built.state, None, it.module_frame(self.cls.module))
         except _Made:
             pass
         except Dead:
@@ -208,9 +206,7 @@ class Draft:
             self._built.sizes = self.sizes(obj)
             raise _Made
 
-    def _return(
-        self, it: Interpreter, f: FuncV, args: list[Value], value: Value, st: State, frame: Frame
-    ) -> None:
+    def _return(self, it: Interpreter, f: FuncV, args: list[Value], value: Value, st: State, frame: Frame) -> None:
         if self._wanted is None or f.name != "__init__" or not args or not isinstance(args[0], Ref):
             return
         obj = st.get(args[0].oid)
@@ -235,16 +231,9 @@ class Draft:
 
     def sizes(self, obj: Obj) -> Sizes:
         """What a layer's own attributes say."""
-        attrs: dict[str, Value] = dict(obj.attrs)
-        if obj.kind == "torch module":
-            names = LAYERS.get(f"torch.nn.{obj.tag}", ())
-            attrs = {**dict(zip(names, obj.items or (), strict=False)), **attrs}
-            attrs.setdefault(self.words.draft.bias, TRUE)
-        return Sizes(
-            _number(attrs, self.words.draft.in_features),
-            _number(attrs, self.words.draft.out_features),
-            self._has_bias(attrs.get(self.words.draft.bias)),
-        )
+        words = self.words.draft
+        into, out = (_number(obj.attrs, names) for names in (words.in_features, words.out_features))
+        return Sizes(into, out, self._has_bias(obj.attrs.get(words.bias)))
 
     def _has_bias(self, v: Value | None) -> bool | None:
         if v is None:
@@ -255,7 +244,7 @@ class Draft:
     def _is_bias(self, v: Value) -> bool | None:
         if v in (NONE, FALSE):
             return False
-        return True if v == TRUE or isinstance(v, Ref) else None
+        return True if v == TRUE or isinstance(v, Ref) or (isinstance(v, Unknown) and v.not_none) else None
 
     # ------------------------------------------------------------------------------------------------------- running
     def run(self, built: Built, width: int) -> Run:
@@ -307,7 +296,7 @@ class Draft:
             oid = call.module.oid if isinstance(call.module, Ref) else 0
             obj = call.st.get(oid) if is_module else None
             linear = obj is not None and self.sizes(obj).into is not None
-            run.uses.append(Use(oid, self.model.paths.get(oid, call.path), linear, leaves == {STATES}))
+            run.uses.append(Use(oid, self.model.paths.get(oid, call.path), linear, _columns(call)))
 
     def _compare(self, it: Interpreter, op: str, a: Value, b: Value, site: Site | None) -> None:
         run = self._run
@@ -319,6 +308,13 @@ class Draft:
                 found = run.compared.setdefault(other, [])
                 if site not in found:
                     found.append(site)
+
+
+def _columns(call: Call) -> int | None:
+    """How wide the one tensor is that a call was given and that the states are a part of."""
+    given = [ref for ref in tensors_in(call.everything(), call.st) if STATES in deps_of(call.st, [ref])]
+    view = view_of(given[0], call.st) if len(given) == 1 else None
+    return view.width.number if view is not None and view.width is not None else None
 
 
 def _last(v: Value) -> int | None:

@@ -102,26 +102,29 @@ class _Question:
             return answer
         runs: dict[int, Run] = {}
         self._run(built, UNLIKELY, runs)
-        use = next((run.first for run in runs.values() if run.first is not None), None)
         run = runs[UNLIKELY]
-        answer = replace(answer, embedding=run.embedding, layers=self._layers(built, use))
+        self._run(built, run.embedding or 0, runs)
+        firsts = [(width, each.first) for width, each in runs.items() if each.first is not None]
+        alone = [first for width, first in firsts if first.columns == width]
+        use = next(iter((*alone, *(first for _, first in firsts))), None)
+        answer = replace(answer, reads=_reads(built.keys), embedding=run.embedding)
         site = self.draft.site_of(built, use.module) if use is not None else None
         if use is None or site is None:
             unread = not any(each.uses for each in runs.values())
-            ended = run.ended or ("" if use is None else f"{use.path} is made at a place that is not known")
-            return replace(answer, reads=_reads(built.keys), takes_states=None if unread and run.ended else not unread, open=ended)
+            doubt = run.ended if use is None else f"{use.path} is made at a place that is not known"
+            return replace(answer, takes_states=None if unread and doubt else not unread, open=doubt)
         sizes = self.draft.sizes(built.state.obj(use.module))
-        if sizes.into is not None:
-            self._run(built, sizes.into, runs)
-        opens = self._doubts(use, sizes, runs)
-        projection = self._projection(use, site, sizes)
+        beside = self._beside(use, runs)
+        if sizes.into is not None and beside is not None:
+            self._run(built, sizes.into - beside, runs)
         return replace(
             answer,
-            projection=projection,
             takes_states=True,
-            skips=self._skips(use, sizes, runs),
+            projection=self._projection(use, site, sizes, beside or 0),
+            skips=self._skips(use, runs),
+            layers=self._layers(built, use),
             reads=_reads(built.keys),
-            open="; ".join(opens),
+            open="; ".join(self._doubts(use, sizes, beside, runs)),
         )
 
     # ------------------------------------------------------------------------------------------------------ forwards
@@ -135,31 +138,38 @@ class _Question:
             runs[at] = self.draft.run(built, at)
             todo += runs[at].compared
 
-    def _doubts(self, use: Use, sizes: Sizes, runs: Mapping[int, Run]) -> list[str]:
-        """Why it is not certain what takes the states: at the width of the layer it has to, and at others it may be left out."""
-        at = runs.get(sizes.into) if sizes.into is not None else None
-        if at is None:
+    def _beside(self, use: Use, runs: Mapping[int, Run]) -> int | None:
+        """How many columns of something else the layer is given beside those of the states."""
+        found = {each.first.columns - width for width, each in runs.items() if _gives(each, use)}  # type: ignore[union-attr,operator]
+        return found.pop() if len(found) == 1 and min(found) >= 0 else None
+
+    def _doubts(self, use: Use, sizes: Sizes, beside: int | None, runs: Mapping[int, Run]) -> list[str]:
+        """Why it is not certain that the layer takes the states: it has to at the width that it is made for."""
+        if sizes.into is None:
             return [f"how wide the input of {use.path} is, is not known"]
-        doubts = [f"on states of width {sizes.into}, {at.ended}"] if at.ended else []
+        if beside is None:
+            return [f"{use.path} takes other columns than those of the states"]
+        at = runs.get(sizes.into - beside)
+        if at is None:
+            return [f"no states are as wide as {use.path} takes them"]
+        doubts = [f"on states of width {sizes.into - beside}, {at.ended}"] if at.ended else []
         if at.first is not None and at.first.module == use.module and not at.is_clean:
             doubts.append(f"the states may go past {use.path}")
         if len(runs) >= MOST_WIDTHS:
             doubts.append("the width of the states is compared with many numbers")
         return doubts
 
-    def _skips(self, use: Use, sizes: Sizes, runs: Mapping[int, Run]) -> tuple[Skip, ...]:
+    def _skips(self, use: Use, runs: Mapping[int, Run]) -> tuple[Skip, ...]:
         """The widths at which the forward gives the states to something else."""
         skips = []
         for width, run in runs.items():
-            places = [_place(s) for each in runs.values() for s in each.compared.get(width, ())]
-            if run.first is not None and run.first.module != use.module and places:
+            if width != UNLIKELY and run.uses and (run.first is None or run.first.module != use.module):
+                places = [_place(s) for each in runs.values() for s in each.compared.get(width, ())]
                 skips.append(Skip(width, tuple(dict.fromkeys(places))))
         return tuple(skips)
 
-    def _layers(self, built: Built, use: Use | None) -> Layers | None:
+    def _layers(self, built: Built, use: Use) -> Layers | None:
         """The decoder layers: each has one attention."""
-        if use is None:
-            return None
         inner = use.path.rpartition(".")[0]
         paths = [path for path, name in self.draft.modules(built) if name in self.words.attention]
         heads = {path.removeprefix(inner + ".").split(".")[0] for path in paths}
@@ -171,9 +181,11 @@ class _Question:
         return Layers(len(paths), said, path)
 
     # ----------------------------------------------------------------------------------------------------- the width
-    def _projection(self, use: Use, site: Site, sizes: Sizes) -> Projection:
+    def _projection(self, use: Use, site: Site, sizes: Sizes, beside: int) -> Projection:
         """The layer, and on what its width depends."""
-        made = Projection(use.path, _place(site), sizes.into, sizes.out, sizes.bias)
+        made = Projection(use.path, _place(site), sizes.into, sizes.out, sizes.bias, beside)
+        if beside:
+            return replace(made, open=f"{beside} columns of its input are not the states'")
         first = self.draft.build(self.raw, until=site)
         if sizes.into is None or first.sizes is None or first.sizes.into != sizes.into:
             return replace(made, open="how wide its input is, is not known")
@@ -221,18 +233,23 @@ class _Question:
         """The keys that the file does not write and that would decide how many states the layer takes."""
         found: list[str] = []
         todo = [(key, self.raw) for key in first.keys if _get(self.raw, key) is None]
-        for key, raw in todo[: 2 * MOST_KEYS]:
+        for key, raw in todo:  # which grows meanwhile
             for value in (OTHER, list(range(OTHER))):
                 sizes = self.draft.build(_with(raw, key, value), until=site).sizes
                 if sizes is not None and sizes.into == OTHER * width:
                     found.append(key)
                     break
             else:
-                if key.count(".") + 1 < DEEPEST:
+                if key.count(".") + 1 < DEEPEST and len(todo) < MOST_KEYS:
                     inside = _with(raw, key, {"": ""})  # an empty one may be taken for none
                     asked = self.draft.build(inside, until=site).keys
                     todo += [(each, inside) for each in asked if each.startswith(f"{key}.")]
         return tuple(dict.fromkeys(found))
+
+
+def _gives(run: Run, use: Use) -> bool:
+    """Whether a run gave a layer columns whose number is known."""
+    return run.first is not None and run.first.module == use.module and run.first.columns is not None
 
 
 def _followed(draft: Draft, answer: Intake) -> frozenset[tuple[str, int]]:

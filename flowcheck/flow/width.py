@@ -70,7 +70,8 @@ class Projection:
 
     ``states`` is how many states it takes, ``width`` how wide each of them is: ``in_features`` is their product. Where that
     could not be told both are None, and ``open`` says why. ``states_keys``: keys that the draft's file does not write, and that
-    would decide how many states it takes if it did. ``bias``: whether it has one, None where that is not known.
+    would decide how many states it takes if it did. ``bias``: whether it has one, None where that is not known. ``beside``: how
+    many columns of the input are something else than the states (an embedding).
     """
 
     path: str
@@ -78,6 +79,7 @@ class Projection:
     in_features: int | None
     out_features: int | None
     bias: bool | None
+    beside: int = 0
     states: Factor | None = None
     width: Factor | None = None
     states_keys: tuple[str, ...] = ()
@@ -116,7 +118,7 @@ class Intake:
     ``projection`` is None where no layer takes the target's states; ``takes_states`` then says whether the forward looks at
     them at all (None: not known). ``embedding``: how wide the draft's embedding is. ``raises``: what certainly ends the
     construction of the draft. Then nothing else is known, unless it is a key that the file does not write: for those in
-    ``lacking`` the rest says what would be if the file wrote null. ``reads``: the keys that making and running the draft asks for.
+    ``lacking`` the rest says what would be if the file wrote null. ``reads``: what making and running the draft asks for.
     ``followed``: file and line of the functions of model files that making and running it went through. ``open``: why something
     could not be told, ``""`` where all of it was; nothing may be concluded from what is missing then.
     """
@@ -196,6 +198,9 @@ def _fit(captured: int | None, intake: Intake) -> tuple[Fit, tuple[Place, ...], 
     skip = next((each for each in intake.skips if each.width == captured), None)
     if skip is not None:
         return Fit.SKIPPED, skip.places, f"{layer.path} is left out for states of width {captured}"
-    if captured == layer.in_features:
+    taken = layer.in_features - layer.beside if layer.in_features is not None else None
+    if taken is None:
+        return Fit.UNKNOWN, here, f"how wide the input of {layer.path} is, is not known"
+    if captured == taken:
         return Fit.FITS, here, ""
-    return Fit.DIFFERS, here, f"{layer.path} takes {layer.in_features} columns, and {captured} arrive"
+    return Fit.DIFFERS, here, f"{layer.path} takes {taken} columns, and {captured} arrive"

@@ -21,6 +21,7 @@ from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (
     FALSE,
     NONE,
+    TRUE,
     BuiltinV,
     ClassV,
     ExternalV,
@@ -408,6 +409,8 @@ class TensorModel(Contracts):
             obj = Obj("torch module", attrs=dict(kw))
             obj.items = list(args)
             obj.tag = last
+            if name == LINEAR:
+                _sized(obj)
             ref = Ref(st.new(obj))
             if self.on_layer is not None:
                 self.on_layer(ref, obj, fr.site(node) if node is not None else None)
@@ -518,6 +521,17 @@ class TensorModel(Contracts):
         return made
 
 
+def _sized(obj: Obj) -> None:
+    """Gives a linear layer of PyTorch's own the attributes that it has: its sizes, and None for a bias that it lacks."""
+    given = {**dict(zip(LAYERS[LINEAR], obj.items or (), strict=False)), **obj.attrs}
+    asked = given.pop("bias", TRUE)
+    has_one = (
+        {x.value for x in alternatives(asked) if isinstance(x, Known)} if isinstance(asked, (Known, Union)) else set()
+    )
+    given["bias"] = NONE if has_one == {False} else Unknown("a parameter", not_none=has_one == {True})
+    obj.attrs = given
+
+
 def _context_variable(ref: Ref, held: Obj, name: str, args: list[Value], st: State) -> Value:
     """``get``, ``set`` and ``reset`` of a context variable: there is one context."""
     before = held.attrs["value"]
@@ -567,6 +581,7 @@ MODULE_CLASSES = frozenset(
     }
 )  # fmt: skip
 MODULES = MODULE_CLASSES | {"abc.ABC", "typing.Protocol"}
+LINEAR = "torch.nn.Linear"
 LAYERS = {
     "torch.nn.Embedding": ("num_embeddings", "embedding_dim", "padding_idx"),
     "torch.nn.Linear": ("in_features", "out_features", "bias"),
