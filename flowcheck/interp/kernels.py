@@ -283,6 +283,17 @@ def _constant(k: Contract, c: Call) -> Value | None:
     return k.value if isinstance(k.value, Value) else Known(k.value)
 
 
+def _writes(k: Contract, c: Call) -> Value | None:
+    """Reads all its arguments and writes those that are its inputs."""
+    made = opaque(c.st, k.name or c.path, c.everything(), c.site)
+    for which in k.inputs:
+        target = c.tensor(which)
+        if target is None:
+            return None
+        write(c.it, c.st, target, made, c.site)
+    return NONE
+
+
 def _unknown(k: Contract, c: Call) -> Value | None:
     """Reads its arguments and nothing else; what it gives is not known."""
     if tensors_in(c.everything(), c.st):
@@ -335,6 +346,7 @@ KINDS: dict[str, Kind] = {
     "maker": _maker,
     "parameter": _parameter,
     "elementwise": _elementwise,
+    "writes": _writes,
     "constant": _constant,
     "unknown": _unknown,
 }
