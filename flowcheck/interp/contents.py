@@ -291,24 +291,30 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What a storage holds, column range by column range, and who wrote it in place, the last one last."""
+    """What a storage holds, column range by column range, and who wrote it in place, the last one last.
+
+    ``kin``: the addresses of storages that stand for a part of its rows, or of whose rows it stands for a part: what is
+    written into one may be seen in the other.
+    """
 
     segments: tuple[Segment, ...]
     writers: tuple[Site, ...] = field(default=(), compare=False)
+    kin: frozenset[int] = frozenset()
 
     def joined(self, other: Storage) -> Storage:
         """What is certain of a storage that holds one or the other."""
+        kin = self.kin | other.kin
         if self.segments == other.segments:
-            return self
+            return self if kin == self.kin else Storage(self.segments, self.writers, kin)
         writers = self.writers if len(self.writers) >= len(other.writers) else other.writers
         if [s.width for s in self.segments] == [s.width for s in other.segments]:
             pairs = zip(self.segments, other.segments, strict=True)
-            return Storage(tuple(Segment(a.width, a.content.joined(b.content)) for a, b in pairs), writers)
+            return Storage(tuple(Segment(a.width, a.content.joined(b.content)) for a, b in pairs), writers, kin)
         whole: Content | None = None
         for s in (*self.segments, *other.segments):
             whole = s.content if whole is None else whole.joined(s.content)
         lost = Content((whole or NOTHING).terms, "columns differ from path to path")
-        return Storage((Segment(_total(self.segments), lost),), writers)
+        return Storage((Segment(_total(self.segments), lost),), writers, kin)
 
 
 def _total(segments: tuple[Segment, ...]) -> Width | None:

@@ -324,8 +324,7 @@ class TensorModel(Contracts):
             return it.both(st, [(st.fork(), arm(x)) for x in v.items])
         site = fr.site(node) if node is not None else None
         path = self.path_of(module, fr) or f"{what}@{site_text(site)}"
-        ranks = self.ranks.get(contract.group) if contract.group is not None else None
-        call = kernels.Call(it, st, args, kw, names, module, path, site, ranks, node, fr)
+        call = kernels.Call(it, st, args, kw, names, module, path, site, self.ranks, node, fr)
         made = kernels.apply(contract, call)
         if self.on_contract is not None:
             self.on_contract(contract, call, made)
