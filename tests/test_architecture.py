@@ -16,6 +16,7 @@ from flowcheck.checks.capture_layers import LAYER_CHECKS
 from flowcheck.checks.pairs import SPEAKS_OF
 from flowcheck.checks.rules import Rule, load_rules
 from flowcheck.checks.run import CHECKS
+from flowcheck.checks.widths import WIDTH_CHECKS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -150,7 +151,7 @@ def test_names_of_sglang_stand_in_the_vocabulary_alone(path: Path) -> None:
 
 
 def test_every_rule_has_its_function() -> None:
-    assert {rule.id for rule in load_rules()} == set(CHECKS) | set(SPEAKS_OF) | set(LAYER_CHECKS)
+    assert {rule.id for rule in load_rules()} == set(CHECKS) | set(SPEAKS_OF) | set(LAYER_CHECKS) | set(WIDTH_CHECKS)
 
 
 @pytest.mark.parametrize("rule", list(load_rules()), ids=lambda rule: rule.id)

@@ -32,7 +32,9 @@ def draft_config(name: str) -> dict[str, Any]:
 
 def eagle3_drafts() -> list[str]:
     metas = sorted((CONFIGS / "drafts").glob("*.meta.json"))
-    return [p.name.removesuffix(".meta.json") for p in metas if json.loads(p.read_text("utf-8"))["algorithm"] == "EAGLE3"]
+    return [
+        p.name.removesuffix(".meta.json") for p in metas if json.loads(p.read_text("utf-8"))["algorithm"] == "EAGLE3"
+    ]
 
 
 def taken(version: str, name: str, **changes: Any) -> Intake | NoDraftClass:
