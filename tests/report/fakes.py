@@ -130,7 +130,8 @@ def served(pairing: Pairing) -> PairFacts:
     """A tree that captures on every path what a pair needs, or the first of its readings."""
     wanted = pairing.trained.readings[0].boundaries
     ways = ((Phase.EXTEND, Path.EAGER), (Phase.VERIFY, Path.EAGER), (Phase.VERIFY, Path.DECODE_GRAPH))
-    return PairFacts("LlamaForCausalLM", True, tuple(row(phase, path, *wanted) for phase, path in ways))
+    ids = next((each.ids for each in pairing.draft.id_lists), None)
+    return PairFacts("LlamaForCausalLM", True, tuple(row(phase, path, *wanted, ids=ids) for phase, path in ways))
 
 
 ASSUMPTIONS = (
