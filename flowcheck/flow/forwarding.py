@@ -97,7 +97,9 @@ class Forwarding:
 
     # ------------------------------------------------------------------------------------------------------ config
     def _literal(self, v: object, name: str = "") -> Value:
-        """A fact as a value: "$group x" is a group of ranks, "$rank x" the rank in it, any other "$x" a word of the deployment, "none" is None."""
+        """A fact as a value: "$group x" is a group of ranks, "$rank x" the rank in it, "none" is None, and any other "$x" is
+        a word of the deployment.
+        """
         if isinstance(v, str) and v.startswith("$group "):
             return Unknown(name, ("group", self.deployment.groups()[0][v[7:]]), not_none=True)
         if isinstance(v, str) and v.startswith("$rank "):

@@ -264,7 +264,6 @@ def one_rank_apart(group: str) -> Iterator[None]:
         _APART.pop()
 
 
-
 def named(path: str, *pending: str) -> Content:
     """The content of one named contribution."""
     return Content(frozenset((Term(Named(path), pending=frozenset(pending)),)))
