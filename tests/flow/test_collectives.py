@@ -75,7 +75,12 @@ def test_a_share_that_is_gathered(tmp_path: Path) -> None:
 
 
 def test_a_share_that_is_gathered_into_a_buffer(tmp_path: Path) -> None:
-    lines = (*PART, "full = get_local_dp_buffer()", "attn_tp_all_gather_into_tensor(full, part)", "captured.append(full)")
+    lines = (
+        *PART,
+        "full = get_local_dp_buffer()",
+        "attn_tp_all_gather_into_tensor(full, part)",
+        "captured.append(full)",
+    )
     state = captured(tmp_path, *lines)
     assert (state.index, state.reach) == (2, Reach.COMPLETE)
 
@@ -107,7 +112,11 @@ def test_a_sum_that_is_scattered(tmp_path: Path) -> None:
             "        hidden_states, _ = self.norm(tensor_model_parallel_all_reduce(hidden_states), residual)\n"
         ),
     }
-    lines = ("owed = hidden_states.clone()", "part = owed.tensor_split(8)[0]", "attn_tp_reduce_scatter_tensor(part, owed)")
+    lines = (
+        "owed = hidden_states.clone()",
+        "part = owed.tensor_split(8)[0]",
+        "attn_tp_reduce_scatter_tensor(part, owed)",
+    )
     state = captured(tmp_path, *lines, "captured.append(part + residual.tensor_split(8)[0])", edits=edits)
     assert (state.index, state.reach, state.certain) == (2, Reach.SCATTERED, True)
     whole = captured(tmp_path, *lines, "captured.append(owed + residual)", edits=edits)
@@ -212,7 +221,9 @@ def with_rows_of_all(reduces: bool, scatter: str) -> dict[str, str]:
     ("reduces", "scatter", "reach"),
     [
         pytest.param(True, "dp_scatter(hidden_states, everybodys, forward_batch)", Reach.COMPLETE, id="summed"),
-        pytest.param(False, "dp_reduce_scatter_tensor(hidden_states, everybodys)", Reach.COMPLETE, id="summed on the way"),
+        pytest.param(
+            False, "dp_reduce_scatter_tensor(hidden_states, everybodys)", Reach.COMPLETE, id="summed on the way"
+        ),
         pytest.param(False, "dp_scatter(hidden_states, everybodys, forward_batch)", Reach.PARTIAL, id="never summed"),
     ],
 )
