@@ -58,7 +58,7 @@ class Deployment:
     def groups(self) -> tuple[dict[str, str], dict[str, int]]:
         """What to call each group, so that the same ranks have one name, and how many ranks each has."""
         sizes = self.sizes()
-        names = {g: "tp" if n == self.tp else g for g, n in sizes.items()}
+        names = {g: "tp" if n == self.tp and g != "attn_dp" else g for g, n in sizes.items()}
         return names, {names[g]: n for g, n in sizes.items()}
 
     def words(self) -> dict[str, object]:

@@ -21,6 +21,7 @@ from flowcheck.interp.contents import Content, Rows, Width
 from flowcheck.interp.engine import Config, Interpreter
 from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.ranks import rank_in
 from flowcheck.interp.tensors import make
 from flowcheck.interp.trails import Site
 from flowcheck.interp.unify import unified
@@ -97,9 +98,15 @@ class Forwarding:
 
     # ------------------------------------------------------------------------------------------------------ config
     def _literal(self, v: object, name: str = "") -> Value:
-        """A fact as a value: "$group x" is a group of ranks, any other "$x" a word of the deployment, "none" is None."""
+        """A fact as a value: "$group x" is a group of ranks, "$rank x" the rank in it, "none" is None, and any other "$x" is
+        a word of the deployment.
+        """
         if isinstance(v, str) and v.startswith("$group "):
             return Unknown(name, ("group", self.deployment.groups()[0][v[7:]]), not_none=True)
+        if isinstance(v, str) and v.startswith("$rank "):
+            group = self.deployment.groups()[0][v[6:]]
+            alone = group == "tp" or self.deployment.groups()[1][group] == 1  # no code asks which of all ranks it is
+            return Known(0) if alone else rank_in(group)
         if v in ("$true", "$false"):
             return ExternalV(f"flowcheck.{str(v)[1:]}")
         if v == "$algorithm":
@@ -162,6 +169,7 @@ class Forwarding:
         config.externals["torch.cuda.is_available()"] = TRUE
         config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
         it.forced_facts[("value", ("rows",))] = self.rows
+        it.forced_facts.update({("value", ("rank", group)): 0 for group in self.deployment.sizes()})
         it.forced_facts[("value", ("share", ("rows",)))] = max(1, self.rows // self.tp)
         it.forced_facts[("value", ("gathered", ("rows",)))] = self.rows * self.deployment.replicas
         for name, text in members.items():

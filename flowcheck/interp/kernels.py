@@ -20,6 +20,7 @@ from flowcheck.interp.tensors import (
     opaque,
     put,
     read,
+    site_text,
     tensors_in,
     view_of,
     widened,
@@ -109,6 +110,7 @@ class Call:
 
 
 Kind = Callable[[Contract, Call], "Value | None"]
+EVERYBODYS_ROWS = "rows of all replicas"
 
 
 def apply(contract: Contract, call: Call) -> Value | None:
@@ -230,6 +232,10 @@ def _add_norm(k: Contract, c: Call) -> Value | None:
 
 def _reduced(k: Contract, c: Call, ref: Ref) -> tuple[Segment, ...]:
     assert k.group is not None
+    view = view_of(ref, c.st)
+    if k.group == "tp" and c.sizes.get("attn_dp", 1) > 1 and view is not None and view.rows.picked != EVERYBODYS_ROWS:
+        lost = Content(lost=f"rows of different replicas are summed at {site_text(c.site)}")
+        return tuple(Segment(s.width, lost) for s in read(c.st, ref))
     return tuple(Segment(s.width, s.content.reduced(k.group, c.sizes.get(k.group))) for s in read(c.st, ref))
 
 
@@ -309,7 +315,7 @@ def _replicas_gather(k: Contract, c: Call) -> Value | None:
         return None
     segments = _reduced(k, c, x) if k.group is not None else read(c.st, x)
     dims = _shape(view.dims, tensor_ops.EVERYBODYS)
-    put(c.it, c.st, out, segments, Rows(view.rows.shards, "rows of all replicas"), dims, c.site)
+    put(c.it, c.st, out, segments, Rows(view.rows.shards, EVERYBODYS_ROWS), dims, c.site)
     return NONE
 
 

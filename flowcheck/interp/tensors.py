@@ -300,8 +300,8 @@ def _write(st: State, view: View, ref: Ref, content: Content | Iterable[Segment]
     made_of_all = _all(new, "several columns")
     for oid in held.kin:
         kin = _storage(st, oid)
-        mixed = tuple(Segment(s.width, s.content.joined(made_of_all)) for s in kin.segments)
-        st.write(oid).tag = Storage(mixed, kin.writers, kin.kin)
+        seen = tuple(Segment(s.width, s.content.joined(made_of_all)) for s in kin.segments)
+        st.write(oid).tag = Storage(seen, kin.writers, kin.kin)
 
 
 def put(
