@@ -97,15 +97,16 @@ class Run:
 
 
 class Draft:
-    """The draft's class ``cls`` of a tree under one deployment; every construction is on a state of its own.
+    """The draft's class ``cls`` of a tree, registered for ``architecture``, under one deployment.
 
-    ``entered``: file and line of every function that was entered.
+    Every construction is on a state of its own. ``entered``: file and line of every function that was entered.
     """
 
-    def __init__(self, forwarding: Forwarding, it: Interpreter, cls: ClassV) -> None:
+    def __init__(self, forwarding: Forwarding, it: Interpreter, cls: ClassV, architecture: str) -> None:
         self.forwarding = forwarding
         self.it = it
         self.cls = cls
+        self.architecture = architecture
         self.words = forwarding.words
         assert isinstance(it.config.tensors, TensorModel)
         self.model: TensorModel = it.config.tensors

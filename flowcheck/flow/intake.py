@@ -29,7 +29,7 @@ from flowcheck.interp.trails import Site
 from flowcheck.program.modules import Program
 from flowcheck.source import Tree
 
-__all__ = ["intake"]
+__all__ = ["draft_of", "intake"]
 
 UNLIKELY = 7919
 """A width that no layer has: what is compared with it is compared with the width of the states."""
@@ -56,29 +56,43 @@ def intake(
 
     Where the scenario does not say how many ranks there are, it is one: what a draft takes in does not depend on them.
     """
+
+    def work() -> Intake | NoDraftClass:
+        made = draft_of(tree, program, words, scenario, draft, architectures, kernels)
+        if isinstance(made, NoDraftClass):
+            return made
+        answer = _Question(made, draft).answered(Intake(made.architecture, made.cls.name, class_place(made.cls)))
+        return replace(answer, followed=_followed(made, answer))
+
+    return with_deep_stack(work)
+
+
+def draft_of(
+    tree: Tree,
+    program: Program,
+    words: Vocabulary,
+    scenario: Scenario,
+    draft: Mapping[str, Any],
+    architectures: Sequence[str] = (),
+    kernels: Kernels | None = None,
+) -> Draft | NoDraftClass:
+    """The class that the tree registers for the first of the draft's architectures that it knows."""
     kernels = kernels if kernels is not None else load_kernels(rules_dir() / "kernels.toml")
     settings = {words.entry.algorithm_argument: scenario.algorithm, **scenario.settings}
-    forwarding = Forwarding(
-        tree, tp=_ranks(kernels, scenario), words=words, kernels=kernels, settings=settings, program=program
-    )
+    ranks = _ranks(kernels, scenario)
+    forwarding = Forwarding(tree, tp=ranks, words=words, kernels=kernels, settings=settings, program=program)
+    it = forwarding.it = forwarding.interpreter()
     names = tuple(str(name) for name in architectures or draft.get("architectures") or ())
-    return with_deep_stack(lambda: _intake(forwarding, names, draft))
+    for name in names:
+        cls = registered(it, words, name)
+        if cls is not None:
+            return Draft(forwarding, it, cls, name)
+    return NoDraftClass(names)
 
 
 def _ranks(kernels: Kernels, scenario: Scenario) -> int:
     said = [scenario.settings.get(name) for name, v in kernels.facts.arguments.items() if v == "$tp"]
     return next((n for n in said if type(n) is int and n > 0), 1)
-
-
-def _intake(forwarding: Forwarding, architectures: tuple[str, ...], raw: Mapping[str, Any]) -> Intake | NoDraftClass:
-    it = forwarding.it = forwarding.interpreter()
-    for name in architectures:
-        cls = registered(it, forwarding.words, name)
-        if cls is not None:
-            draft = Draft(forwarding, it, cls)
-            answer = _Question(draft, raw).answered(Intake(name, cls.name, class_place(cls)))
-            return replace(answer, followed=_followed(draft, answer))
-    return NoDraftClass(architectures)
 
 
 class _Question:

@@ -98,6 +98,12 @@ class DraftWords(_Table):
     bias: str
     width_keys: tuple[str, ...]
     attention: tuple[str, ...]
+    load: str
+    parameters: str
+    loader: str
+    weight: str
+    embeddings: tuple[str, ...]
+    bare: tuple[str, ...]
 
 
 class ConfigurationWords(_Table):

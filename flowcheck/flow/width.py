@@ -14,7 +14,8 @@ from flowcheck.flow.facts import Place
 from flowcheck.flow.requested import Raise
 
 __all__ = [
-    "Factor", "Fit", "Intake", "KeyRead", "KeyUse", "Layers", "NoDraftClass", "Projection", "Skip", "Use", "WidthFact", "fits",
+    "Factor", "Fit", "Intake", "KeyRead", "KeyUse", "Layers", "Loading", "NoDraftClass", "Projection", "Skip", "TensorUse", "Use",
+    "WidthFact", "fits",
 ]  # fmt: skip
 
 
@@ -102,6 +103,31 @@ class Layers:
     built: int
     said: int | None
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorUse:
+    """What the draft's loader does with one tensor of a checkpoint.
+
+    ``taken``: False where it certainly passes it over, True where it uses it in some way, None where that is not known
+    (``reason``). ``parameters``: those that it goes into; a tensor may be used otherwise, as a table of ids is.
+    """
+
+    name: str
+    taken: bool | None
+    parameters: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """What the draft's loader makes of a checkpoint's names. ``place``: the loader. ``left``: parameters of the draft into which
+    no tensor goes, so that they keep what was allocated (only where everything is known: ``open`` is ``""``)."""
+
+    tensors: tuple[TensorUse, ...]
+    left: tuple[str, ...]
+    place: Place | None
+    open: str = ""
 
 
 @dataclass(frozen=True, slots=True)

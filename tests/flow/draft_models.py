@@ -38,6 +38,11 @@ from sglang.srt.layers.logits_processor import LogitsProcessor
 STATES = 3
 
 
+def default_weight_loader(parameter, loaded):
+    assert parameter.size() == loaded.size()
+    parameter.data.copy_(loaded)
+
+
 class Layer(nn.Module):
     def __init__(self, config, index):
         super().__init__()
@@ -90,6 +95,21 @@ class TinyDraft(nn.Module):
     def forward(self, input_ids, positions, forward_batch):
         hidden_states, captured = self.model(input_ids, positions, forward_batch)
         return self.logits_processor(input_ids, hidden_states, None, forward_batch, [captured])
+
+
+    def load_weights(self, weights):
+        parameters = dict(self.named_parameters())
+        for name, loaded in weights:
+            if "d2t" in name:
+                self.ids = loaded + torch.arange(loaded.shape[0])
+                continue
+            name = name.replace("midlayer", "layers.0")
+            if name not in parameters:
+                name = f"model.{name}"
+            if name in parameters:
+                parameter = parameters[name]
+                loader = getattr(parameter, "weight_loader", default_weight_loader)
+                loader(parameter, loaded)
 
 
 class PlainModel(nn.Module):
