@@ -234,13 +234,17 @@ def _served(tree: Tree, request: Request, progress: Progress | None) -> PairFact
 
 
 def _about_pair(request: Request, rules: RuleBook, served: PairFacts | None) -> tuple[Finding, ...]:
-    if request.pairing is None or served is None:
+    if request.pairing is None:
         return ()
     from flowcheck.checks.capture_layers import layer_findings
     from flowcheck.checks.pairs import pair_findings
+    from flowcheck.checks.widths import width_findings
 
     about = pair_findings(request.pairing, rules, algorithm=request.algorithm)
-    return (*layer_findings(served, request.pairing, rules), *about)
+    if served is None:
+        return about
+    captured = layer_findings(served, request.pairing, rules)
+    return (*captured, *width_findings(served, request.pairing, rules), *about)
 
 
 def _without_effect(tree: Tree, request: Request) -> list[str]:

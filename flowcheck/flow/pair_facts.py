@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Union
 
 from flowcheck.flow.facts import Path, Phase, Place, Step
+from flowcheck.flow.width import Intake, KeyUse
 
 __all__ = [
     "CaptureRow",
@@ -152,7 +153,7 @@ class CaptureRow:
         steps += [Step(place, text) for place, text in self._captures()]
         if self.concat is not None:
             wide = f", {self.width} wide" if self.width is not None else ""
-            steps.append(Step(self.concat, f"{len(self.states)} states are put side by side{wide}"))
+            steps.append(Step(self.concat, f"{_states(len(self.states))} put side by side{wide}"))
         return tuple(steps)
 
     def _captures(self) -> list[tuple[Place, str]]:
@@ -176,6 +177,10 @@ def describe(state: State) -> str:
     if state.reach is Reach.PARTIAL:
         return f"one rank's part of {what}"
     return f"one rank's rows of {what}" if state.reach is Reach.SCATTERED else what
+
+
+def _states(number: int) -> str:
+    return "1 state is" if number == 1 else f"{number} states are"
 
 
 def _spelled(told: Told) -> str:
@@ -216,7 +221,10 @@ class Repair:
 class PairFacts:
     """Everything that one tree makes of one pair. ``asks``: whether the algorithm captures states from inside the target
     at all. ``open`` is why there are no rows, where nothing could be asked. ``repair``: ids that would be right, looked
-    for where the ones that are written are not."""
+    for where the ones that are written are not. ``intake`` is what the draft's class of this tree takes in, None where it
+    registers none (``no_draft`` names the architectures, unless nobody asked). ``uses``: what the tree does with keys of
+    the draft's configuration.
+    """
 
     architecture: str
     asks: bool
@@ -225,6 +233,9 @@ class PairFacts:
     open: str = ""
     tp: int = 8
     repair: Repair | None = None
+    intake: Intake | None = None
+    no_draft: tuple[str, ...] = ()
+    uses: tuple[KeyUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ from flowcheck.flow.contracts import Kernels, load_kernels
 from flowcheck.flow.facts import Path, Phase
 from flowcheck.flow.forwarding import Forwarding
 from flowcheck.flow.id_search import find_ids
+from flowcheck.flow.intake import intake
 from flowcheck.flow.kept import Kept, question_of
+from flowcheck.flow.keys import key_uses, keys_of
 from flowcheck.flow.pair_facts import CaptureRow, Ids, Left, NoModel, PairFacts, Reach, Repair, State, Told
 from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.roles import MissingRole
@@ -25,7 +27,8 @@ from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
-from flowcheck.interp.frames import Dead
+from flowcheck.flow.width import NoDraftClass
+from flowcheck.interp.frames import Budget, Dead
 from flowcheck.program.modules import Program
 from flowcheck.source import Tree
 from flowcheck.syntax import SyntaxStore
@@ -99,17 +102,32 @@ class Serving:
         except NoTarget as error:
             missing = NoModel(architecture, "", self._hook, str(error), None)
             return PairFacts(architecture, True, missing=missing, tp=self.tp)
-        except MissingRole as error:
+        except (MissingRole, Budget) as error:
             return PairFacts(architecture, True, open=str(error), tp=self.tp)
         except Dead:
-            return PairFacts(architecture, True, open="the target's class is not made as other models are", tp=self.tp)
+            return PairFacts(architecture, True, open="the start of the server always raises", tp=self.tp)
+        except RecursionError:
+            reason = "the code is nested too deeply for this Python"
+            return PairFacts(architecture, True, open=reason, tp=self.tp)
+        facts = PairFacts(architecture, True, tp=self.tp)
+        if forwards:
+            facts = self._taken(program, found, facts)
         if found.missing is not None:
-            return PairFacts(architecture, True, missing=self._no_hook(architecture, found.missing), tp=self.tp)
+            return replace(facts, missing=self._no_hook(architecture, found.missing))
         if not forwards:
-            told = tuple(self._told(architecture, path, "") for path in found.paths)
-            return PairFacts(architecture, True, rows=told, tp=self.tp)
+            return replace(facts, rows=tuple(self._told(architecture, path, "") for path in found.paths))
         rows = self._rows(architecture, found)
-        return PairFacts(architecture, True, rows=rows, tp=self.tp, repair=self._repair(architecture, rows))
+        return replace(facts, rows=rows, repair=self._repair(architecture, rows))
+
+    def _taken(self, program: Program, found: CapturePlan, facts: PairFacts) -> PairFacts:
+        """The facts with what the draft's class takes in, and what becomes of the keys of its configuration."""
+        self.say("making the draft")
+        raw = self.pairing.draft.raw
+        took = intake(self.tree, program, self.words, self.scenario, raw, kernels=self.kernels)
+        if isinstance(took, NoDraftClass):
+            return replace(facts, no_draft=took.architectures or ("",))
+        uses = key_uses(program, self.words, took, found.reads, keys_of(raw))
+        return replace(facts, intake=took, uses=uses)
 
     @property
     def _hook(self) -> str:

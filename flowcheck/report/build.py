@@ -87,6 +87,7 @@ def build_report(
         ),
         flows=_flows(facts, ends),
         capture=_capture(served, rows, pairing),
+        intake=_intake(served),
         assumptions=[*_assumptions(facts), *_assumed_for(served)],
         findings=reported,
         unproved=[*left, *_unproved(findings), *_open_rows(rows)],
@@ -192,6 +193,14 @@ def _capture(served: PairFacts | None, rows: Sequence[RowEnd], pairing: Pairing 
     from flowcheck.report.capturing import capture_rows
 
     return capture_rows(served, rows, pairing, _evidence)
+
+
+def _intake(served: PairFacts | None) -> model.Intake | None:
+    if served is None:
+        return None
+    from flowcheck.report.capturing import intake_part
+
+    return intake_part(served)
 
 
 def _assumed_for(served: PairFacts | None) -> list[model.Assumption]:

@@ -16,7 +16,7 @@ from flowcheck.report.source_text import plain
 PerRank = Literal["complete", "partial", "scattered"]
 RANKS: dict[Reach, PerRank] = {Reach.COMPLETE: "complete", Reach.PARTIAL: "partial", Reach.SCATTERED: "scattered"}
 
-__all__ = ["assumptions_of", "capture_rows", "label_of", "open_rows"]
+__all__ = ["assumptions_of", "capture_rows", "intake_part", "label_of", "open_rows"]
 
 
 def capture_rows(
@@ -33,6 +33,7 @@ def _row(
     facts: PairFacts, end: RowEnd, pairing: Pairing, evidence: Callable[[Iterable[Step]], list[model.Evidence]]
 ) -> model.Capture:
     row, trained = end.row, pairing.trained
+    taken = _taken(facts, pairing)
     last = next((told for told in reversed(row.told) if told.ids is not None), None)
     return model.Capture(
         architecture=facts.architecture,
@@ -51,8 +52,8 @@ def _row(
         per_rank=per_rank(row),
         rows=row.rows,
         width=row.width,
-        draft_fc_in_features=pairing.fc_in_features,
-        fits=row.width == pairing.fc_in_features if None not in (row.width, pairing.fc_in_features) else None,
+        draft_fc_in_features=taken,
+        fits=row.width == taken if None not in (row.width, taken) else None,
         verdict=end.verdict.value,
         rules=list(end.rules),
         reason=plain(end.reason or row.raised),
@@ -79,6 +80,39 @@ def _told(told: Told) -> model.ToldIds:
 def _location(place: Place) -> model.Location:
     return model.Location(
         file=plain(place.path), line=place.span.line, column=place.span.column, symbol=plain(place.symbol)
+    )
+
+
+def _taken(facts: PairFacts, pairing: Pairing) -> int | None:
+    """How many columns of captured states the draft's class takes; by the pair alone where the tree does not say."""
+    layer = facts.intake.projection if facts.intake is not None else None
+    if layer is not None and layer.in_features is not None:
+        return layer.in_features - layer.beside
+    return pairing.fc_in_features
+
+
+def intake_part(facts: PairFacts) -> model.Intake | None:
+    """What the draft's class of the tree takes in."""
+    took = facts.intake
+    if took is None:
+        return None
+    layer = took.projection
+    states, width = (layer.states, layer.width) if layer is not None else (None, None)
+    place = layer.place if layer is not None and layer.place is not None else took.place
+    return model.Intake(
+        model_class=took.model_class,
+        layer=layer.path if layer is not None else "",
+        file=plain(place.path) if place is not None else None,
+        line=place.span.line if place is not None else None,
+        in_features=layer.in_features if layer is not None else None,
+        out_features=layer.out_features if layer is not None else None,
+        bias=layer.bias if layer is not None else None,
+        states=states.value if states is not None else None,
+        states_key=plain(states.key) if states is not None else "",
+        state_width=width.value if width is not None else None,
+        state_width_key=plain(width.key) if width is not None else "",
+        skipped_at=sorted(skip.width for skip in took.skips),
+        question=plain(took.open or (layer.open if layer is not None else "")),
     )
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "Flow",
     "Header",
     "Ids",
+    "Intake",
     "KeptState",
     "Location",
     "PairModel",
@@ -315,6 +316,26 @@ class Capture(_Part):
     concat: Location | None = None
 
 
+class Intake(_Part):
+    """What the draft's class of this tree takes in. ``layer`` is the linear layer that the captured states enter, made at
+    ``file`` and ``line``: ``states`` of ``state_width`` columns, from keys of the draft's configuration ("" for a number in the
+    code). For states of a width in ``skipped_at`` the forward leaves it out. ``question``: why something is not known."""
+
+    model_class: str
+    layer: str
+    file: str | None
+    line: int | None
+    in_features: int | None
+    out_features: int | None
+    bias: bool | None
+    states: int | None
+    states_key: str
+    state_width: int | None
+    state_width_key: str
+    skipped_at: list[int]
+    question: str
+
+
 class Assumption(_Part):
     """Something that the proofs in ``used_by`` rest on."""
 
@@ -434,6 +455,7 @@ class Report(_Part):
     summary: Summary
     flows: list[Flow]
     capture: list[Capture] = Field(default_factory=list)
+    intake: Intake | None = None
     assumptions: list[Assumption]
     findings: list[Finding]
     unproved: list[Unproved]

@@ -100,7 +100,7 @@ def _path(group: list[Capture], report: Report, pair: Pairing, width: int, same:
     names = [f"{name}{f' ({row.runner})' if row.runner else ''}" for name, row in _named(group).items()]
     rows = list(_told(first, root))
     if same is None:
-        rows += [*_kept(first, root), *_states(first, root), *_joined(first, root), *_fc(first, pair)]
+        rows += [*_kept(first, root), *_states(first, root), *_joined(first, root), *_fc(first, report, pair)]
     else:
         rows.append(("then", f"as on {', '.join(_named(same))}"))
     lines = labelled(((label.ljust(LABEL), text) for label, text in rows), width)
@@ -162,14 +162,33 @@ def _joined(row: Capture, root: str) -> Iterator[Row]:
     )
 
 
-def _fc(row: Capture, pair: Pairing) -> Iterator[Row]:
-    """What takes the states in: as wide as the checkpoint, or else the configuration, makes it."""
-    wide = pair.fc.found if pair.fc.found is not None else pair.fc.wanted
-    if wide is None:
+def _fc(row: Capture, report: Report, pair: Pairing) -> Iterator[Row]:
+    """What takes the states in: the layer of the draft's class in this tree, else what the pair itself says."""
+    took = report.intake
+    if took is None or took.in_features is None:
+        wide = pair.fc.found if pair.fc.found is not None else pair.fc.wanted
+        if wide is not None:
+            source = "the checkpoint" if pair.fc.found is not None else "the configuration"
+            out = pair.fc.output if pair.fc.output is not None else "?"
+            yield "fc", f"{wide} -> {out} by {source}{_fitting(row, wide)}"
+        if took is not None and took.question:
+            yield "", f"{took.model_class}: {took.question}"
         return
-    source = "the checkpoint" if pair.fc.found is not None else "the configuration"
-    fits = "" if row.width is None else ", as wide" if row.width == wide else f": {row.width} does not fit"
-    yield "fc", f"{wide} -> {pair.fc.output if pair.fc.output is not None else '?'} by {source}{fits}"
+    place = Location(file=took.file, line=took.line, column=1) if took.file is not None and took.line else None
+    shape = f"{took.in_features} -> {took.out_features if took.out_features is not None else '?'}"
+    yield "fc", _at(place, report.source.root, f"{took.model_class}.{took.layer} {shape}{_fitting(row)}")
+    if took.states is not None and took.state_width is not None:
+        factors = (took.states, took.states_key), (took.state_width, took.state_width_key)
+        yield "", " x ".join(f"{number} ({key or 'in the code'})" for number, key in factors)
+    if row.width is not None and row.width in took.skipped_at:
+        yield "", f"left out for states that are {row.width} wide"
+
+
+def _fitting(row: Capture, wide: int | None = None) -> str:
+    taken = row.draft_fc_in_features if row.draft_fc_in_features is not None else wide
+    if row.width is None or taken is None:
+        return ""
+    return ", as wide" if row.width == taken else f": {row.width} does not fit"
 
 
 def _ends(group: list[Capture], width: int) -> list[Text]:
