@@ -261,6 +261,7 @@ class CapturedState(_Part):
 class Capture(_Part):
     """What the target captures for the pair on one path, under one condition.
 
+    ``batch`` says for which numbers of rows ("" for all).
     ``ids`` are those that the target was told last (null: it was told without any), ``ids_key`` where the draft writes
     them. ``needed_boundaries`` is null while it is open what the draft was trained on; then ``readings`` are several.
     ``fits`` says whether ``width`` is that of the draft's ``fc``; it is no proof that the states are right.
@@ -272,6 +273,7 @@ class Capture(_Part):
     path: PathName
     runner: str
     condition: str
+    batch: str
     ids: list[int] | None
     ids_key: str
     captured_boundaries: list[int | None]
