@@ -279,6 +279,9 @@ def _gathered(k: Contract, c: Call, x: Ref) -> tuple[Rows, tuple[Value, ...] | N
     assert k.group is not None
     if c.sizes.get(k.group) == 1:
         return view.rows, view.dims
+    if k.group == "tp" and "attn_tp" in view.rows.shards:  # the shares of all replicas
+        dims = _shape(view.dims, tensor_ops.EVERYBODYS)
+        return Rows(view.rows.shards - {"attn_tp"}, EVERYBODYS_ROWS), dims
     if k.group not in view.rows.shards:  # what is no share is repeated
         why = f"rows of all ranks of {k.group}"
         return Rows(view.rows.shards, why), _shape(view.dims, Unknown(why, ("gathered", k.group)))

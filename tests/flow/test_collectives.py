@@ -187,6 +187,9 @@ def test_what_the_other_ranks_drop(tmp_path: Path) -> None:
             ),
             id="another tensor",
         ),
+        pytest.param(
+            ("own = hidden_states + residual if get_attention_tp_rank() == 0 else residual",), id="an expression"
+        ),
     ],
 )
 def test_what_differs_from_rank_to_rank_is_not_known(tmp_path: Path, lines: tuple[str, ...]) -> None:
