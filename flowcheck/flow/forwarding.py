@@ -113,8 +113,7 @@ class Forwarding:
         if v == "none":
             return NONE
         if isinstance(v, str) and v.startswith("$"):
-            word = self.deployment.words()[v[1:]]
-            return NONE if word == "none" else Known(word)
+            return Known(self.deployment.words()[v[1:]])
         return Known(v)
 
     def _interpreter(self) -> Interpreter:
