@@ -16,6 +16,7 @@ from flowcheck.flow.idsource import Recording, SetterCall, Startup, startup
 from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.vocabulary import Vocabulary
+from flowcheck.flow.width import KeyRead
 from flowcheck.program.modules import Program
 from flowcheck.source import Tree
 
@@ -37,13 +38,15 @@ class PathPlan:
 
 @dataclass(frozen=True, slots=True)
 class CapturePlan:
-    """The answer for one pair in one tree. ``missing`` is set where the target has nothing to be told by."""
+    """The answer for one pair in one tree. ``missing`` is set where the target has nothing to be told by. ``reads``: the keys of
+    the draft's file that the start of a server asks for."""
 
     paths: tuple[PathPlan, ...]
     calls: tuple[SetterCall, ...]
     missing: NoHook | None = None
     stopped: str = ""
     unmet: tuple[tuple[str, int], ...] = ()
+    reads: tuple[KeyRead, ...] = ()
 
     def of(self, phase: Phase, path: Path) -> tuple[PathPlan, ...]:
         """The rows of one phase and path."""
@@ -75,7 +78,7 @@ def plan_of(
     if not any(row.path is Path.DECODE_GRAPH for row in rows):
         reason = found.stopped or "the walk met no runner that records graphs for the target"
         rows.append(PathPlan(Phase.VERIFY, Path.DECODE_GRAPH, Requested(), (), "", reason))
-    return CapturePlan(tuple(dict.fromkeys(rows)), found.calls, found.missing, found.stopped, found.unmet)
+    return CapturePlan(tuple(dict.fromkeys(rows)), found.calls, found.missing, found.stopped, found.unmet, found.reads)
 
 
 def _recorded(found: Startup, phase: Phase, recording: Recording) -> PathPlan:

@@ -23,18 +23,25 @@ def capture(
     forwarding: Forwarding,
     architecture: str,
     config: Mapping[str, Any],
-    ids: Sequence[int] | None,
+    ids: Sequence[int] | None = None,
     phases: Sequence[str] = ("extend", "verify"),
+    told: Sequence[Sequence[int] | None] | None = None,
 ) -> tuple[Capture, ...]:
-    """What a class captures for ids (None: the setter is called without any), one answer for each phase."""
-    return with_deep_stack(lambda: tuple(_capture(forwarding, architecture, config, ids, phase) for phase in phases))
+    """What a class captures for ids (None: the setter is called without any), one answer for each phase. ``told``: the ids
+    of several calls of the setter, in their order."""
+    calls = told if told is not None else (ids,)
+    return with_deep_stack(lambda: tuple(_capture(forwarding, architecture, config, calls, phase) for phase in phases))
 
 
 def _capture(
-    forwarding: Forwarding, architecture: str, config: Mapping[str, Any], ids: Sequence[int] | None, phase: str
+    forwarding: Forwarding,
+    architecture: str,
+    config: Mapping[str, Any],
+    told: Sequence[Sequence[int] | None],
+    phase: str,
 ) -> Capture:
     words = forwarding.kernels.forward
-    given = tuple(ids) if ids is not None else None
+    given = next((tuple(ids) for ids in reversed(told) if ids is not None), None)
     layers = forwarding.layer_count(config)
 
     def failed(
@@ -64,7 +71,8 @@ def _capture(
     try:
         run = forwarding.build(architecture, config)
         what = "its setter"
-        forwarding.set_layers(run, ids)
+        for ids in told:
+            forwarding.set_layers(run, ids)
         what = "its forward"
         result = forwarding.forward(run, words.extend_member if phase == "extend" else words.verify_member)
     except LookupError as error:

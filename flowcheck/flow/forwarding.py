@@ -82,6 +82,7 @@ class Forwarding:
         kernels: Kernels | None = None,
         settings: Mapping[str, object] | None = None,
         rows: int = 37,
+        program: Program | None = None,
     ) -> None:
         self.tree = tree
         self.deployment = Deployment(tp, dp_attention, a2a, fusion)
@@ -91,7 +92,7 @@ class Forwarding:
         self.words = words if words is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
         self.kernels = kernels if kernels is not None else load_kernels(rules_dir() / "kernels.toml")
         self.settings = dict(settings or {})
-        self.program = Program(SyntaxStore(tree, None))
+        self.program = program if program is not None else Program(SyntaxStore(tree, None))
         self.it: Interpreter | None = None
         self.arrivals: list[Arrival] = []
 
@@ -116,7 +117,8 @@ class Forwarding:
             return Known(self.deployment.words()[v[1:]])
         return Known(v)
 
-    def _interpreter(self) -> Interpreter:
+    def interpreter(self) -> Interpreter:
+        """A new interpreter that knows tensors, under the facts of the deployment."""
         words, facts = self.words.scenario, self.kernels.facts
         functions: dict[str, Value] = dict.fromkeys(words.true_functions, TRUE)
         functions.update(dict.fromkeys(words.false_functions, FALSE))
@@ -226,13 +228,21 @@ class Forwarding:
 
     def build(self, architecture: str, config: Mapping[str, Any]) -> ModelRun:
         """Makes a model by interpreting its ``__init__``. Raises LookupError, Dead or Budget."""
-        it = self.it = self._interpreter()
+        it = self.it = self.interpreter()
         cls = self.model_class(it, architecture)
         if cls is None:
             raise LookupError(f"the tree has no class {architecture}")
         state = State(it.base)
         frame = it.module_frame(cls.module)
         given = self.config_object(it, state, config)
+        self.furnish(it, state, given)
+        model = calls.call(it, cls, [], {"config": given}, state, None, frame)
+        run = ModelRun(it, state, model, self.layer_count(config), architecture)
+        self.name_modules(run)
+        return run
+
+    def furnish(self, it: Interpreter, state: State, given: Value) -> None:
+        """Makes what the tree keeps beside a model with this configuration: instances, and what it resolves."""
         for name, wanted in self.kernels.facts.instances.items():
             kind = self.model_class(it, wanted)
             if kind is not None:
@@ -241,10 +251,6 @@ class Forwarding:
             value = self._resolved(it, state, resolver, given)
             if value is not None:
                 it.config.settings[name] = value
-        model = calls.call(it, cls, [], {"config": given}, state, None, frame)
-        run = ModelRun(it, state, model, self.layer_count(config), architecture)
-        self._name_modules(run)
-        return run
 
     def _resolved(self, it: Interpreter, state: State, name: str, config: Value) -> Value | None:
         """What a function of the tree makes of the configuration; None where the tree has none of the name."""
@@ -283,7 +289,7 @@ class Forwarding:
             return it.new_list(state, [self._plain(it, state, x) for x in v])
         return Known(v)
 
-    def _name_modules(self, run: ModelRun) -> None:
+    def name_modules(self, run: ModelRun) -> None:
         """Names every module of the model by the attributes that lead to it, as PyTorch does."""
         model = run.it.config.tensors
         assert model is not None

@@ -90,6 +90,22 @@ class CaptureWords(_Table):
     arguments: dict[str, Any]
 
 
+class DraftWords(_Table):
+    """How a draft's layers say how wide they are, and its file how wide the target's states are."""
+
+    in_features: tuple[str, ...]
+    out_features: tuple[str, ...]
+    bias: str
+    width_keys: tuple[str, ...]
+    attention: tuple[str, ...]
+    load: str
+    parameters: str
+    loader: str
+    weight: str
+    embeddings: tuple[str, ...]
+    bare: tuple[str, ...]
+
+
 class ConfigurationWords(_Table):
     """How configurations of models look in memory."""
 
@@ -140,6 +156,7 @@ class Vocabulary(_Table):
     target: TargetWords
     models: ModelWords
     capture: CaptureWords
+    draft: DraftWords
     configurations: ConfigurationWords
     metadata: MetadataWords
     graph: GraphWords

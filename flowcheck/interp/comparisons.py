@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import calls, classes, views
+from flowcheck.interp import calls, classes, documents, views
 from flowcheck.interp.confined import entry_of
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration import iterate, record_items
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
     """The value of ``a op b``; usually a bool, an Unknown with a key where the operands have identities."""
+    if it.config.on_compare is not None:
+        it.config.on_compare(it, op, a, b, fr.site(e) if e is not None else None)
     if isinstance(a, Union) or isinstance(b, Union):
         pairs: list[tuple[Value, ...]] = [(x, y) for x in alternatives(a) for y in alternatives(b)]
         if op in ("is", "is not"):
@@ -370,6 +372,8 @@ def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.No
                 return None
         if obj is not None and obj.kind in ("dict", "set"):
             need_hash(it, a, fr, st, e)
+            if it.config.on_key is not None:
+                documents.asked(it, b.oid, a, fr, e)
         if obj is not None and obj.kind == "dict" and obj.items is not None:
             key = it.key(a)
             if key is None:

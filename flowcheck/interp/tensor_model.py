@@ -21,6 +21,7 @@ from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (
     FALSE,
     NONE,
+    TRUE,
     BuiltinV,
     ClassV,
     ExternalV,
@@ -65,8 +66,13 @@ class TensorModel(Contracts):
     ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
     ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
     ``absent``: what the configuration was asked for and does not say, and whether the code has a default of its own.
+<<<<<<< HEAD
+    ``on_function`` sees every call of a function of the tree, ``on_contract`` what every contract made of a call,
+    ``on_layer`` the making of every module of PyTorch's own.
+=======
     ``on_function`` sees every call of a function of the tree. ``limits``: numbers with which a number of rows was compared:
     whose rows ("rows", "share", "gathered"), the operator, the number, and where.
+>>>>>>> fused
     """
 
     def __init__(
@@ -85,6 +91,10 @@ class TensorModel(Contracts):
         self.unmodelled: dict[str, str] = {}
         self.absent: dict[str, bool] = {}
         self.on_function: OnFunction | None = None
+<<<<<<< HEAD
+        self.on_contract: Callable[[Contract, kernels.Call, Value | None], None] | None = None
+        self.on_layer: Callable[[Ref, Obj, Site | None], None] | None = None
+=======
         self.limits: dict[tuple[str, str, int], Site] = {}
 
     def limited(self, key: Hashable, site: Site) -> None:
@@ -94,6 +104,7 @@ class TensorModel(Contracts):
             kind = str(left[0])
             if left in (("rows",), (kind, ("rows",))) and isinstance(right, tuple) and type(right[1]) is int:
                 self.limits.setdefault((kind, str(op), right[1]), site)
+>>>>>>> fused
 
     # ------------------------------------------------------------------------------------------------- attributes
     def attribute(
@@ -332,6 +343,8 @@ class TensorModel(Contracts):
         path = self.path_of(module, fr) or f"{what}@{site_text(site)}"
         call = kernels.Call(it, st, args, kw, names, module, path, site, self.ranks, node, fr)
         made = kernels.apply(contract, call)
+        if self.on_contract is not None:
+            self.on_contract(contract, call, made)
         if made is None:
             made = self.unknown(it, what, args, kw, st, node, fr, "is not called as its contract says")
         return made
@@ -412,7 +425,12 @@ class TensorModel(Contracts):
             obj = Obj("torch module", attrs=dict(kw))
             obj.items = list(args)
             obj.tag = last
-            return Ref(st.new(obj))
+            if name == LINEAR:
+                _sized(obj)
+            ref = Ref(st.new(obj))
+            if self.on_layer is not None:
+                self.on_layer(ref, obj, fr.site(node) if node is not None else None)
+            return ref
         if not tensors_in([*args, *kw.values()], st):
             return None
         if self.is_pure(name):
@@ -519,6 +537,17 @@ class TensorModel(Contracts):
         return made
 
 
+def _sized(obj: Obj) -> None:
+    """Gives a linear layer of PyTorch's own the attributes that it has: its sizes, and None for a bias that it lacks."""
+    given = {**dict(zip(LAYERS[LINEAR], obj.items or (), strict=False)), **obj.attrs}
+    asked = given.pop("bias", TRUE)
+    has_one = (
+        {x.value for x in alternatives(asked) if isinstance(x, Known)} if isinstance(asked, (Known, Union)) else set()
+    )
+    given["bias"] = NONE if has_one == {False} else Unknown("a parameter", not_none=has_one == {True})
+    obj.attrs = given
+
+
 def _context_variable(ref: Ref, held: Obj, name: str, args: list[Value], st: State) -> Value:
     """``get``, ``set`` and ``reset`` of a context variable: there is one context."""
     before = held.attrs["value"]
@@ -568,6 +597,7 @@ MODULE_CLASSES = frozenset(
     }
 )  # fmt: skip
 MODULES = MODULE_CLASSES | {"abc.ABC", "typing.Protocol"}
+LINEAR = "torch.nn.Linear"
 LAYERS = {
     "torch.nn.Embedding": ("num_embeddings", "embedding_dim", "padding_idx"),
     "torch.nn.Linear": ("in_features", "out_features", "bias"),
