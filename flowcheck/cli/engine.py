@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from flowcheck.checks.run import Selection
     from flowcheck.draft import Pairing
     from flowcheck.flow.facts import Facts
+    from flowcheck.flow.pair_facts import PairFacts
     from flowcheck.report.model import Report
     from flowcheck.source import Tree
 
@@ -34,6 +35,7 @@ Progress = Callable[[str], None]
 class Request:
     """What a user asked of one scan.
 
+    ``tp``: how many ranks share the target's layers.
     ``launch`` is the script and the line that fix the settings in ``launched``; ``warnings`` are what was left of it.
     """
 
@@ -45,6 +47,7 @@ class Request:
     jobs: int | None = None
     cache: bool = True
     offline: bool = False
+    tp: int = 8
     pairing: Pairing | None = None
     launch: str = ""
     launched: frozenset[str] = frozenset()
@@ -87,9 +90,10 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
     try:
         with _opened(request, progress) as tree:
             facts = _facts(tree, request, progress)
+            served = _served(tree, request, progress)
             return build_report(
                 facts,
-                ordered((*run_checks(facts, rules), *_about_pair(request, rules))),
+                ordered((*run_checks(facts, rules), *_about_pair(request, rules, served))),
                 rules=rules,
                 selected=selected,
                 source=SourceInfo(
@@ -110,6 +114,7 @@ def run(request: Request, rules: RuleBook, selected: Selection, progress: Progre
                 timing=Timing(time.perf_counter() - wall, _cpu_seconds() - cpu, cached=request.cache),
                 read_text=lambda path: _text(tree, path),
                 pairing=request.pairing,
+                served=served,
                 launch=PurePath(request.launch).name,
             )
     except (SourceError, UnknownAlgorithm) as error:
@@ -142,12 +147,31 @@ def _facts(tree: Tree, request: Request, progress: Progress | None) -> Facts:
     )
 
 
-def _about_pair(request: Request, rules: RuleBook) -> tuple[Finding, ...]:
+def _served(tree: Tree, request: Request, progress: Progress | None) -> PairFacts | None:
+    """What the tree makes of the pair."""
+    if request.pairing is None:
+        return None
+    from flowcheck.flow import Scenario
+    from flowcheck.flow.serving import serve
+    from flowcheck.source import cache_root
+
+    scenario = Scenario(algorithm=request.algorithm, settings=dict(request.settings))
+    cache_dir = cache_root() if request.cache else None
+    return serve(tree, scenario, request.pairing, tp=request.tp, cache_dir=cache_dir, progress=progress)
+
+
+def _about_pair(request: Request, rules: RuleBook, served: PairFacts | None) -> tuple[Finding, ...]:
     if request.pairing is None:
         return ()
+    from flowcheck.checks.capture_layers import layer_findings
     from flowcheck.checks.pairs import pair_findings
+    from flowcheck.checks.widths import width_findings
 
-    return pair_findings(request.pairing, rules, algorithm=request.algorithm)
+    about = pair_findings(request.pairing, rules, algorithm=request.algorithm)
+    if served is None:
+        return about
+    captured = layer_findings(served, request.pairing, rules)
+    return (*captured, *width_findings(served, request.pairing, rules), *about)
 
 
 def _without_effect(tree: Tree, request: Request) -> list[str]:

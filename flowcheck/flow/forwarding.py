@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcheck.data import rules_dir
-from flowcheck.flow.contracts import Kernels, load_kernels
+from flowcheck.flow.contracts import Deployment, Kernels, load_kernels
 from flowcheck.flow.roles import class_value
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.interp import attributes, calls, classes
@@ -21,6 +21,7 @@ from flowcheck.interp.contents import Content, Rows, Width
 from flowcheck.interp.engine import Config, Interpreter
 from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.ranks import rank_in
 from flowcheck.interp.tensors import make
 from flowcheck.interp.trails import Site
 from flowcheck.interp.unify import unified
@@ -75,6 +76,8 @@ class Forwarding:
         *,
         tp: int = 8,
         fusion: bool = False,
+        dp_attention: int = 1,
+        a2a: str = "none",
         words: Vocabulary | None = None,
         kernels: Kernels | None = None,
         settings: Mapping[str, object] | None = None,
@@ -82,6 +85,7 @@ class Forwarding:
         program: Program | None = None,
     ) -> None:
         self.tree = tree
+        self.deployment = Deployment(tp, dp_attention, a2a, fusion)
         self.tp = tp
         self.fusion = fusion
         self.rows = rows
@@ -94,16 +98,24 @@ class Forwarding:
 
     # ------------------------------------------------------------------------------------------------------ config
     def _literal(self, v: object, name: str = "") -> Value:
-        if v == "$group":
-            return Unknown(name, ("group", self.kernels.facts.groups[0]), not_none=True)
+        """A fact as a value: "$group x" is a group of ranks, "$rank x" the rank in it, "none" is None, and any other "$x" is
+        a word of the deployment.
+        """
+        if isinstance(v, str) and v.startswith("$group "):
+            return Unknown(name, ("group", self.deployment.groups()[0][v[7:]]), not_none=True)
+        if isinstance(v, str) and v.startswith("$rank "):
+            group = self.deployment.groups()[0][v[6:]]
+            alone = group == "tp" or self.deployment.groups()[1][group] == 1  # no code asks which of all ranks it is
+            return Known(0) if alone else rank_in(group)
         if v in ("$true", "$false"):
             return ExternalV(f"flowcheck.{str(v)[1:]}")
         if v == "$algorithm":
             return Known("EAGLE3")
         if v == "none":
             return NONE
-        if v == "$tp":
-            return Known(self.tp)
+        if isinstance(v, str) and v.startswith("$"):
+            word = self.deployment.words()[v[1:]]
+            return NONE if word == "none" else Known(word)
         return Known(v)
 
     def interpreter(self) -> Interpreter:
@@ -128,7 +140,7 @@ class Forwarding:
         settings = {k: self._literal(v, k) for k, v in (*facts.settings.items(), *self.settings.items())}
         for name, by_switch in facts.fusion.items():
             settings.setdefault(name, self._literal(by_switch[self.fusion]))
-        model = self.kernels.model(self.tp)
+        model = self.kernels.model(self.deployment)
         config = Config(
             follow_raises=False,
             functions=functions,
@@ -157,6 +169,9 @@ class Forwarding:
         config.externals["torch.cuda.is_available()"] = TRUE
         config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
         it.forced_facts[("value", ("rows",))] = self.rows
+        it.forced_facts.update({("value", ("rank", group)): 0 for group in self.deployment.sizes()})
+        it.forced_facts[("value", ("share", ("rows",)))] = max(1, self.rows // self.tp)
+        it.forced_facts[("value", ("gathered", ("rows",)))] = self.rows * self.deployment.replicas
         for name, text in members.items():
             found = self._named_member(it, *text.split("."))
             if found is not None:
@@ -167,7 +182,9 @@ class Forwarding:
         return it
 
     def _named_member(self, it: Interpreter, cls: str, name: str) -> Value | None:
-        """A member of an enum of the tree, by name."""
+        """A member of an enum of the tree, by name; "$x" is a word of the deployment."""
+        if name.startswith("$"):
+            name = str(self.deployment.words()[name[1:]])
         for module in self.program.corpus.modules_with(cls, name):
             c = class_value(it, module, cls) if any(getattr(s, "name", None) == cls for s in module.body) else None
             if c is not None and c.enum_kind:
@@ -318,6 +335,11 @@ class Forwarding:
                 if name not in words.unknown and isinstance(default, Known):
                     obj.attrs[name] = default
         obj.attrs.update({k: self._literal(v) for k, v in words.values.items()})
+        for name, text in words.replicated.get(member, {}).items() if self.deployment.replicas > 1 else ():
+            if isinstance(text, str) and text.startswith("$member "):
+                obj.attrs[name] = self._named_member(it, *text[8:].split(".")) or Unknown(text)
+            else:
+                obj.attrs[name] = self._literal(text)
         obj.attrs[self.words.phase.attribute] = self._member(it, self.words.phase.members, member)
         obj.attrs[self.words.mode.attribute] = self._member(it, self.words.mode.members, self.words.mode.required)
         return Ref(run.state.new(obj))

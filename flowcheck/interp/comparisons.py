@@ -81,7 +81,7 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
     if op in ("==", "!="):
         r = equal(it, a, b, fr, st, e)
         if r is None:
-            return Unknown("equality", _compare_key(it, op, a, b))
+            return _undecided(it, "equality", op, a, b, fr, e)
         return Known(r if op == "==" else not r)
     for subject, other, name in ((a, b, ORDER_DUNDER[op][0]), (b, a, ORDER_DUNDER[op][1])):
         cls = class_of(subject, st)
@@ -106,7 +106,15 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
             except TypeError:
                 it.throw("TypeError", st, e, fr)
     it.may_raise(st, e, fr)
-    return Unknown("ordering", _compare_key(it, op, a, b))
+    return _undecided(it, "ordering", op, a, b, fr, e)
+
+
+def _undecided(it: Interpreter, what: str, op: str, a: Value, b: Value, fr: Frame, e: ir.Node | None) -> Unknown:
+    """A comparison that the values do not decide; what is compared with a number of rows is noted."""
+    key = _compare_key(it, op, a, b)
+    if it.config.tensors is not None and e is not None:
+        it.config.tensors.limited(key, fr.site(e))
+    return Unknown(what, key)
 
 
 def python_value(v: Value, st: State) -> tuple[Any] | None:
