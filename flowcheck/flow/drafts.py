@@ -21,8 +21,9 @@ from flowcheck.interp.expressions import TABLE
 from flowcheck.interp.frames import Budget, Dead, Frame
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.kernels import Call, Contract
-from flowcheck.interp.tensor_model import LAYERS, LINEAR, TensorModel
+from flowcheck.interp.tensor_model import TensorModel
 from flowcheck.interp.tensors import deps_of, is_tensor, make, tensors_in, view_of
+from flowcheck.interp.torch_modules import LAYERS, LINEAR
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import FALSE, NONE, TRUE, ClassV, FuncV, Known, Ref, TupleV, Unknown, Value, alternatives
 from flowcheck.syntax import ir

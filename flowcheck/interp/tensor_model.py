@@ -17,11 +17,11 @@ from flowcheck.interp.frames import CallEvent
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.kernels import Contract
 from flowcheck.interp.tensors import is_tensor, read, site_text, tensors_in, view_of, widened, write
+from flowcheck.interp.torch_modules import LAYERS, LINEAR, sized
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (
     FALSE,
     NONE,
-    TRUE,
     BuiltinV,
     ClassV,
     ExternalV,
@@ -66,13 +66,9 @@ class TensorModel(Contracts):
     ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
     ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
     ``absent``: what the configuration was asked for and does not say, and whether the code has a default of its own.
-<<<<<<< HEAD
     ``on_function`` sees every call of a function of the tree, ``on_contract`` what every contract made of a call,
-    ``on_layer`` the making of every module of PyTorch's own.
-=======
-    ``on_function`` sees every call of a function of the tree. ``limits``: numbers with which a number of rows was compared:
+    ``on_layer`` the making of every module of PyTorch's own. ``limits``: numbers with which a number of rows was compared:
     whose rows ("rows", "share", "gathered"), the operator, the number, and where.
->>>>>>> fused
     """
 
     def __init__(
@@ -91,10 +87,8 @@ class TensorModel(Contracts):
         self.unmodelled: dict[str, str] = {}
         self.absent: dict[str, bool] = {}
         self.on_function: OnFunction | None = None
-<<<<<<< HEAD
         self.on_contract: Callable[[Contract, kernels.Call, Value | None], None] | None = None
         self.on_layer: Callable[[Ref, Obj, Site | None], None] | None = None
-=======
         self.limits: dict[tuple[str, str, int], Site] = {}
 
     def limited(self, key: Hashable, site: Site) -> None:
@@ -104,7 +98,6 @@ class TensorModel(Contracts):
             kind = str(left[0])
             if left in (("rows",), (kind, ("rows",))) and isinstance(right, tuple) and type(right[1]) is int:
                 self.limits.setdefault((kind, str(op), right[1]), site)
->>>>>>> fused
 
     # ------------------------------------------------------------------------------------------------- attributes
     def attribute(
@@ -426,7 +419,7 @@ class TensorModel(Contracts):
             obj.items = list(args)
             obj.tag = last
             if name == LINEAR:
-                _sized(obj)
+                sized(obj)
             ref = Ref(st.new(obj))
             if self.on_layer is not None:
                 self.on_layer(ref, obj, fr.site(node) if node is not None else None)
@@ -537,17 +530,6 @@ class TensorModel(Contracts):
         return made
 
 
-def _sized(obj: Obj) -> None:
-    """Gives a linear layer of PyTorch's own the attributes that it has: its sizes, and None for a bias that it lacks."""
-    given = {**dict(zip(LAYERS[LINEAR], obj.items or (), strict=False)), **obj.attrs}
-    asked = given.pop("bias", TRUE)
-    has_one = (
-        {x.value for x in alternatives(asked) if isinstance(x, Known)} if isinstance(asked, (Known, Union)) else set()
-    )
-    given["bias"] = NONE if has_one == {False} else Unknown("a parameter", not_none=has_one == {True})
-    obj.attrs = given
-
-
 def _context_variable(ref: Ref, held: Obj, name: str, args: list[Value], st: State) -> Value:
     """``get``, ``set`` and ``reset`` of a context variable: there is one context."""
     before = held.attrs["value"]
@@ -597,13 +579,6 @@ MODULE_CLASSES = frozenset(
     }
 )  # fmt: skip
 MODULES = MODULE_CLASSES | {"abc.ABC", "typing.Protocol"}
-LINEAR = "torch.nn.Linear"
-LAYERS = {
-    "torch.nn.Embedding": ("num_embeddings", "embedding_dim", "padding_idx"),
-    "torch.nn.Linear": ("in_features", "out_features", "bias"),
-}
-"""PyTorch's own layers that classes of a tree derive from: what their constructors take, the second says how wide they are."""
-
 MODULE_NAMES = frozenset(
     {
         "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers",
