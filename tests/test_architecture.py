@@ -110,7 +110,7 @@ WRITERS = [PACKAGE / "report" / "json_writer.py", *(PACKAGE / "report" / "termin
 
 @pytest.mark.parametrize("path", WRITERS, ids=name_of)
 def test_writers_know_the_model_and_nothing_else(path: Path) -> None:
-    known = {"flowcheck.report.model", "flowcheck.report"}
+    known = {"flowcheck.report.model", "flowcheck.report.documents", "flowcheck.report"}
     assert {each for each in imports_of(path) if not each.startswith("flowcheck.report.terminal")} <= known
 
 

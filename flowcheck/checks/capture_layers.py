@@ -338,7 +338,7 @@ def _kept_at(row: CaptureRow) -> Place | None:
 
 def _repair(facts: PairFacts, rule: Rule) -> str:
     repair: Repair | None = facts.repair
-    if repair is None:
+    if repair is None or not (repair.ids or repair.certain):
         return rule.fix
     if not repair.ids:
         return rule.fix_of("unreachable", reason=repair.reason, expected=spoken(repair.boundaries))

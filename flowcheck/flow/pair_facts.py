@@ -13,7 +13,19 @@ from typing import Union
 from flowcheck.flow.facts import Path, Phase, Place, Step
 from flowcheck.flow.width import Intake, KeyUse
 
-__all__ = ["CaptureRow", "Ids", "Left", "NoModel", "PairFacts", "Reach", "Repair", "State", "Told", "describe"]
+__all__ = [
+    "CaptureRow",
+    "IdAnswer",
+    "Ids",
+    "Left",
+    "NoModel",
+    "PairFacts",
+    "Reach",
+    "Repair",
+    "State",
+    "Told",
+    "describe",
+]
 
 Ids = Union[tuple[int, ...], None]
 
@@ -198,11 +210,15 @@ class NoModel:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Which ids make this tree capture ``boundaries`` on its eager paths; none where no ids do (``reason`` says why)."""
+    """Which ids make this tree capture ``boundaries`` on its eager paths; none where no ids do (``reason`` says why).
+
+    ``certain`` is False where nobody knows: what some of the ids do stayed open.
+    """
 
     boundaries: tuple[int, ...]
     ids: tuple[int, ...] = ()
     reason: str = ""
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +240,27 @@ class PairFacts:
     intake: Intake | None = None
     no_draft: tuple[str, ...] = ()
     uses: tuple[KeyUse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IdAnswer:
+    """The answer for some boundaries. ``ids`` is empty where no ids give them, or where that is not known (``certain`` is
+    False); ``reason`` says why. ``key``: where this tree reads them. ``facts``: what it makes of the draft with them."""
+
+    boundaries: tuple[int, ...]
+    ids: tuple[int, ...] = ()
+    key: str = ""
+    reason: str = ""
+    certain: bool = True
+    facts: PairFacts | None = None
+
+    @property
+    def missed(self) -> tuple[CaptureRow, ...]:
+        """The paths that are not shown to capture the boundaries, with these ids."""
+        rows = self.facts.rows if self.facts is not None else ()
+        return tuple(row for row in rows if not row.is_known or row.boundaries != self.boundaries)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every path is shown to capture the boundaries, with these ids."""
+        return bool(self.ids and self.facts is not None and self.facts.rows and not self.missed)

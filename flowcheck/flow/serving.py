@@ -90,8 +90,8 @@ class Serving:
     say: Progress
     known: dict[tuple[object, ...], tuple[RowRange, ...]] = field(default_factory=dict)
 
-    def facts(self) -> PairFacts:
-        """All rows."""
+    def facts(self, *, forwards: bool = True) -> PairFacts:
+        """All rows. Without ``forwards``, only what the target is told on each path: no row has states then."""
         architectures = self.pairing.target.architectures
         architecture = architectures[0] if architectures else ""
         if self.scenario.algorithm.upper() not in self.words.capture.setters:
@@ -110,9 +110,13 @@ class Serving:
         except RecursionError:
             reason = "the code is nested too deeply for this Python"
             return PairFacts(architecture, True, open=reason, tp=self.tp)
-        facts = self._taken(program, found, PairFacts(architecture, True, tp=self.tp))
+        facts = PairFacts(architecture, True, tp=self.tp)
+        if forwards:
+            facts = self._taken(program, found, facts)
         if found.missing is not None:
             return replace(facts, missing=self._no_hook(architecture, found.missing))
+        if not forwards:
+            return replace(facts, rows=tuple(self._told(architecture, path, "") for path in found.paths))
         rows = self._rows(architecture, found)
         return replace(facts, rows=rows, repair=self._repair(architecture, rows))
 
@@ -164,10 +168,27 @@ class Serving:
 
     def _of_path(self, architecture: str, path: PathPlan, condition: str, fusion: bool) -> list[CaptureRow]:
         """The rows of a path under one condition: one for each range of batch sizes that have one answer."""
+        row = self._told(architecture, path, condition)
+        if row.question or row.raised:
+            return [row]
+        ranges = self._captures(architecture, [each.ids for each in row.told], path.phase, fusion)
+        return [_captured(replace(row, batch=_spelled(each)), each) for each in ranges]
+
+    def _captures(self, architecture: str, told: Sequence[Ids], phase: Phase, fusion: bool) -> tuple[RowRange, ...]:
+        key = (tuple(told), phase, fusion)
+        if key not in self.known:
+            forwarding = self._forwarding(fusion)
+            self.known[key] = capture_by_rows(
+                forwarding, architecture, self.pairing.target.raw, None, phase.value, tuple(told)
+            )
+        return self.known[key]
+
+    def _told(self, architecture: str, path: PathPlan, condition: str) -> CaptureRow:
+        """A row that says what the target is told, and nothing yet of what it captures."""
         told = tuple(Told(c.method, c.ids, c.key, c.reason, c.place) for c in path.sources)
         open_ = path.open or next((f"what the target is told is not known: {t.reason}" for t in told if t.reason), "")
         raised = next((r for r in path.requested.raised if r.certain), None) if not path.requested.returns else None
-        row = CaptureRow(
+        return CaptureRow(
             phase=path.phase,
             path=path.path,
             runner=path.runner,
@@ -185,19 +206,6 @@ class Serving:
             in_setter=raised is not None,
             question=open_,
         )
-        if open_ or raised is not None:
-            return [row]
-        ranges = self._captures(architecture, [t.ids for t in told], path.phase, fusion)
-        return [_captured(replace(row, batch=_spelled(each)), each) for each in ranges]
-
-    def _captures(self, architecture: str, told: Sequence[Ids], phase: Phase, fusion: bool) -> tuple[RowRange, ...]:
-        key = (tuple(told), phase, fusion)
-        if key not in self.known:
-            forwarding = self._forwarding(fusion)
-            self.known[key] = capture_by_rows(
-                forwarding, architecture, self.pairing.target.raw, None, phase.value, tuple(told)
-            )
-        return self.known[key]
 
     def _repair(self, architecture: str, rows: Sequence[CaptureRow]) -> Repair | None:
         """Ids that would be right, where those that are written are known not to be."""
@@ -205,10 +213,13 @@ class Serving:
         wrong = next(
             (row for row in rows if row.path is Path.EAGER and row.is_asked and row.boundaries != wanted), None
         )
-        return self.ids_for(architecture, wrong, wanted) if wrong is not None and wanted else None
+        if wrong is None or not wanted:
+            return None
+        written = next((told.ids for told in reversed(wrong.told) if told.key), None)
+        return self.ids_for(architecture, wrong, wanted, written if not wrong.condition else None)
 
-    def ids_for(self, architecture: str, row: CaptureRow, wanted: Sequence[int]) -> Repair:
-        """Which ids make the tree capture these boundaries on the path of a row."""
+    def ids_for(self, architecture: str, row: CaptureRow, wanted: Sequence[int], wrong: Ids = None) -> Repair:
+        """Which ids make the tree capture these boundaries on the path of a row; ``wrong`` are known not to."""
         keyed = [number for number, told in enumerate(row.told) if told.key]
         if not keyed:
             return Repair(tuple(wanted), (), "this tree does not tell the target what the draft's configuration writes")
@@ -220,8 +231,7 @@ class Serving:
             (found,) = capture(forwarding, architecture, self.pairing.target.raw, None, (row.phase.value,), told)
             return found
 
-        written = row.told[keyed[-1]].ids if not row.condition else None
-        return find_ids(told_with, wanted, self.pairing.target.layers, written)
+        return find_ids(told_with, wanted, self.pairing.target.layers, wrong)
 
     def _forwarding(self, fusion: bool) -> Forwarding:
         settings: dict[str, Any] = dict(self.scenario.settings)
