@@ -65,6 +65,7 @@ def _differs_from_eager(row: CaptureRow, facts: PairFacts) -> bool:
         other
         for other in facts.rows
         if (other.phase, other.path) == (row.phase, Path.EAGER) and other.condition in ("", row.condition)
+        if other.batch in ("", row.batch) or not row.batch
     ]
     return any((other.is_known and other.boundaries != row.boundaries) or other.raised for other in same)
 

@@ -64,12 +64,12 @@ class RowLimit:
     number: int
     place: Place
 
-    def cuts(self, tp: int, replicas: int) -> tuple[int, ...]:
-        """The numbers of rows of a batch from which on the answer may be another one."""
+    def cuts(self, shares: int, replicas: int) -> tuple[int, ...]:
+        """The numbers of rows of a batch from which on the answer may be another one, for so many shares and replicas."""
         after = {"<": (0,), ">=": (0,), "<=": (1,), ">": (1,)}.get(self.operator, (0, 1))
         values = [self.number + a for a in after]
         if self.whose == "share":
-            values = [v * tp for v in values]
+            values = [v * shares for v in values]
         elif self.whose == "gathered":
             values = [-(-v // replicas) for v in values]
         return tuple(v for v in values if v > 1)

@@ -114,8 +114,7 @@ class Forwarding:
         if v == "none":
             return NONE
         if isinstance(v, str) and v.startswith("$"):
-            word = self.deployment.words()[v[1:]]
-            return NONE if word == "none" else Known(word)
+            return Known(self.deployment.words()[v[1:]])
         return Known(v)
 
     def interpreter(self) -> Interpreter:
@@ -170,7 +169,7 @@ class Forwarding:
         config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
         it.forced_facts[("value", ("rows",))] = self.rows
         it.forced_facts.update({("value", ("rank", group)): 0 for group in self.deployment.sizes()})
-        it.forced_facts[("value", ("share", ("rows",)))] = max(1, self.rows // self.tp)
+        it.forced_facts[("value", ("share", ("rows",)))] = max(1, self.rows // self.deployment.sizes()["attn_tp"])
         it.forced_facts[("value", ("gathered", ("rows",)))] = self.rows * self.deployment.replicas
         for name, text in members.items():
             found = self._named_member(it, *text.split("."))

@@ -94,6 +94,7 @@ class CaptureRow:
     ``runner`` is the class whose graphs are replayed, "" for eager forwards. ``condition`` is "" or what of the
     deployment the row holds for ("enable_flashinfer_allreduce_fusion is true"). ``raised``: an exception that certainly
     leaves the setter (``in_setter``) or the forward. ``question``: why nothing is known of it, where nothing is.
+    ``batch``: for which numbers of rows it holds, "" for all ("<=2048 tok"), with the places that compare them (``limits``).
     ``width``: that of what is handed on, as a number where it is known; ``concat``: where it is put together.
     """
 
@@ -114,6 +115,8 @@ class CaptureRow:
     in_setter: bool
     question: str
     assumptions: tuple[str, ...] = ()
+    batch: str = ""
+    limits: tuple[Place, ...] = ()
 
     @property
     def worker(self) -> str:
@@ -150,6 +153,7 @@ class CaptureRow:
             if told.place is not None
         ]
         steps += [Step(place, left.text) for left in self.left for place in left.places]
+        steps += [Step(place, f"batches of {self.batch} go this way") for place in self.limits]
         steps += [Step(place, text) for place, text in self._captures()]
         if self.concat is not None:
             wide = f", {self.width} wide" if self.width is not None else ""

@@ -44,6 +44,7 @@ def capture_by_rows(
     ``told``: the ids of several calls of the setter, in their order, in place of ``ids``.
     """
     usual = forwarding.rows
+    shares, replicas = forwarding.deployment.sizes()["attn_tp"], forwarding.deployment.replicas
     limits: dict[int, list[RowLimit]] = {}
     asked: dict[int, Capture] = {}
     try:
@@ -56,7 +57,7 @@ def capture_by_rows(
             answer = capture(forwarding, architecture, config, ids, (phase,), told)[0]
             asked[forwarding.rows] = answer
             for limit in answer.limits:
-                for cut in limit.cuts(forwarding.tp, forwarding.deployment.replicas):
+                for cut in limit.cuts(shares, replicas):
                     held = limits.setdefault(cut, [])
                     if limit not in held:
                         held.append(limit)
@@ -92,6 +93,8 @@ def _joined(asked: Mapping[int, Capture], limits: Mapping[int, Sequence[RowLimit
     )
 
 
-def _said(c: Capture) -> Capture:
-    """An answer without what names the rows that it was asked for."""
-    return replace(c, limits=(), assumptions=())
+def _said(c: Capture) -> tuple[object, ...]:
+    """What an answer says, wherever in the code it comes from."""
+    states = tuple((s.boundary, s.at_capture, s.rows, s.width, s.overwritten is None) for s in c.states)
+    raised = c.raised[0] if c.raised is not None else None
+    return states, c.width, c.rows, raised, c.question, c.unmodelled

@@ -236,6 +236,9 @@ def _reduced(k: Contract, c: Call, ref: Ref) -> tuple[Segment, ...]:
     if k.group == "tp" and c.sizes.get("attn_dp", 1) > 1 and view is not None and view.rows.picked != EVERYBODYS_ROWS:
         lost = Content(lost=f"rows of different replicas are summed at {site_text(c.site)}")
         return tuple(Segment(s.width, lost) for s in read(c.st, ref))
+    if view is not None and (k.group in view.rows.shards or (k.group == "tp" and view.rows.shards)):
+        lost = Content(lost=f"each rank's own rows are summed at {site_text(c.site)}")
+        return tuple(Segment(s.width, lost) for s in read(c.st, ref))
     return tuple(Segment(s.width, s.content.reduced(k.group, c.sizes.get(k.group))) for s in read(c.st, ref))
 
 
@@ -279,6 +282,9 @@ def _gathered(k: Contract, c: Call, x: Ref) -> tuple[Rows, tuple[Value, ...] | N
     assert k.group is not None
     if c.sizes.get(k.group) == 1:
         return view.rows, view.dims
+    if k.group == "tp" and "attn_tp" in view.rows.shards:  # the shares of all replicas
+        dims = _shape(view.dims, tensor_ops.EVERYBODYS)
+        return Rows(view.rows.shards - {"attn_tp"}, EVERYBODYS_ROWS), dims
     if k.group not in view.rows.shards:  # what is no share is repeated
         why = f"rows of all ranks of {k.group}"
         return Rows(view.rows.shards, why), _shape(view.dims, Unknown(why, ("gathered", k.group)))
@@ -300,7 +306,8 @@ def _all_gathered(k: Contract, c: Call) -> Value | None:
     x = c.tensor(k.inputs[0])
     if x is None or k.group is None:
         return None
-    if c.argument("dim") != Known(0):
+    dim = c.argument("dim")
+    if (dim if dim is not None or len(c.args) < 2 or c.names else c.args[1]) != Known(0):
         return tensor_ops.loose(c.it, c.st, k.name or c.path, c.everything(), c.site)
     view = view_of(x, c.st)
     assert view is not None

@@ -138,7 +138,9 @@ def global_value(it: Interpreter, module: Module, name: str, st: State, hook: bo
         v = _written_global(it, module, name, left_out, st, v) if left_out else v
         return v if v is None else elsewhere.joined(it, ModuleV(module), name, v, True)
     v = _global_before(it, module, name, writers, st, hook)
-    return v if v is None else elsewhere.joined(it, ModuleV(module), name, v, False)
+    if v is None or not it.config.lasting or name not in it.program.places.names:
+        return v
+    return elsewhere.joined(it, ModuleV(module), name, v, False)
 
 
 def _global_before(

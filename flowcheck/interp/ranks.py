@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flowcheck.interp.contents import one_rank_apart
 from flowcheck.interp.frames import Dead
-from flowcheck.interp.heap import State, merge
+from flowcheck.interp.heap import State, merge, merge_with
 from flowcheck.interp.values import Unknown, Value, alternatives
 
 if TYPE_CHECKING:
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from flowcheck.interp.trails import Site
     from flowcheck.syntax import ir
 
-__all__ = ["by_rank", "group_of_test", "note_limit", "rank_in"]
+__all__ = ["by_rank", "group_of_test", "note_limit", "rank_in", "value_by_rank"]
+
+
+OTHER = 1
+"""The rank that stands for those that are not rank 0."""
 
 
 def rank_in(group: str) -> Unknown:
@@ -63,7 +67,7 @@ def by_rank(it: Interpreter, s: ir.If, first: bool, group: str, fr: Frame, st: S
     for mine in (True, False):
         arm = st.fork()
         if not mine:
-            arm.facts[("value", ("rank", group))] = 1
+            arm.facts[("value", ("rank", group))] = OTHER
         try:
             arms.append(it.exec_block(s.body if first is mine else s.orelse, fr, arm))
         except Dead:
@@ -74,3 +78,23 @@ def by_rank(it: Interpreter, s: ir.If, first: bool, group: str, fr: Frame, st: S
         return arms[0]
     with one_rank_apart(group):
         return [("n", merge([arms[0][0][1], arms[1][0][1]]), None)]
+
+
+def value_by_rank(it: Interpreter, e: ir.IfExp, first: bool, group: str, fr: Frame, st: State) -> Value:
+    """What a conditional expression gives that asks for the rank: one thing for rank 0, another one for the others."""
+    states, values = [], []
+    for mine in (True, False):
+        arm = st.fork()
+        if not mine:
+            arm.facts[("value", ("rank", group))] = OTHER
+        try:
+            values.append(it.eval(e.body if first is mine else e.orelse, fr, arm))
+        except Dead:
+            if mine:
+                raise
+            break
+        states.append(arm)
+    with one_rank_apart(group):
+        merged, value = merge_with(states, values)
+    st.become(merged)
+    return value

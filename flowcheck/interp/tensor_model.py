@@ -17,11 +17,11 @@ from flowcheck.interp.frames import CallEvent
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.kernels import Contract
 from flowcheck.interp.tensors import is_tensor, read, site_text, tensors_in, view_of, widened, write
+from flowcheck.interp.torch_modules import LAYERS, LINEAR, sized
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (
     FALSE,
     NONE,
-    TRUE,
     BuiltinV,
     ClassV,
     ExternalV,
@@ -411,7 +411,7 @@ class TensorModel(Contracts):
             obj.items = list(args)
             obj.tag = last
             if name == LINEAR:
-                _sized(obj)
+                sized(obj)
             ref = Ref(st.new(obj))
             if self.on_layer is not None:
                 self.on_layer(ref, obj, fr.site(node) if node is not None else None)
@@ -522,17 +522,6 @@ class TensorModel(Contracts):
         return made
 
 
-def _sized(obj: Obj) -> None:
-    """Gives a linear layer of PyTorch's own the attributes that it has: its sizes, and None for a bias that it lacks."""
-    given = {**dict(zip(LAYERS[LINEAR], obj.items or (), strict=False)), **obj.attrs}
-    asked = given.pop("bias", TRUE)
-    has_one = (
-        {x.value for x in alternatives(asked) if isinstance(x, Known)} if isinstance(asked, (Known, Union)) else set()
-    )
-    given["bias"] = NONE if has_one == {False} else Unknown("a parameter", not_none=has_one == {True})
-    obj.attrs = given
-
-
 def _context_variable(ref: Ref, held: Obj, name: str, args: list[Value], st: State) -> Value:
     """``get``, ``set`` and ``reset`` of a context variable: there is one context."""
     before = held.attrs["value"]
@@ -582,13 +571,6 @@ MODULE_CLASSES = frozenset(
     }
 )  # fmt: skip
 MODULES = MODULE_CLASSES | {"abc.ABC", "typing.Protocol"}
-LINEAR = "torch.nn.Linear"
-LAYERS = {
-    "torch.nn.Embedding": ("num_embeddings", "embedding_dim", "padding_idx"),
-    "torch.nn.Linear": ("in_features", "out_features", "bias"),
-}
-"""PyTorch's own layers that classes of a tree derive from: what their constructors take, the second says how wide they are."""
-
 MODULE_NAMES = frozenset(
     {
         "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers",

@@ -42,6 +42,7 @@ def _row(
         path=row.path.value,
         runner=row.runner,
         condition=plain(row.condition),
+        batch=row.batch,
         ids=list(last.ids) if last is not None and last.ids is not None and row.told[-1] is last else None,
         ids_key=plain(last.key) if last is not None else "",
         captured_boundaries=list(row.boundaries),
@@ -141,7 +142,7 @@ def per_rank(row: CaptureRow) -> PerRank | None:
 
 def label_of(row: CaptureRow) -> str:
     """The name of a row: "verify/decode_graph/CudaGraphRunner"."""
-    return "/".join(part for part in (row.phase.value, row.path.value, row.runner) if part)
+    return "/".join(part for part in (row.phase.value, row.path.value, row.runner, row.batch) if part)
 
 
 def open_rows(ends: Iterable[RowEnd]) -> list[model.Unproved]:

@@ -283,6 +283,7 @@ class KeptState(_Part):
 class Capture(_Part):
     """What the target captures for the pair on one path, under one condition.
 
+    ``batch`` says for which numbers of tokens ("" for all).
     ``told`` are the calls of its setter in their order, ``kept`` what they left; ``concat`` is where the states are put
     side by side. ``ids`` are those that the target was told last (null: it was told without any), ``ids_key`` where the
     draft writes them. ``needed_boundaries`` is null while it is open what the draft was trained on; then ``readings`` are
@@ -295,6 +296,7 @@ class Capture(_Part):
     path: PathName
     runner: str
     condition: str
+    batch: str
     ids: list[int] | None
     ids_key: str
     captured_boundaries: list[int | None]

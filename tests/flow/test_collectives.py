@@ -85,6 +85,12 @@ def test_a_share_that_is_gathered_into_a_buffer(tmp_path: Path) -> None:
     assert (state.index, state.reach) == (2, Reach.COMPLETE)
 
 
+def test_shares_are_not_summed(tmp_path: Path) -> None:
+    state = captured(tmp_path, *PART, "captured.append(tensor_model_parallel_all_reduce(part))")
+    assert not state.certain
+    assert "own rows" in state.reason
+
+
 def test_columns_that_are_gathered(tmp_path: Path) -> None:
     state = captured(tmp_path, "captured.append(tensor_model_parallel_all_gather(hidden_states + residual))")
     assert state.index is None
@@ -186,6 +192,9 @@ def test_what_the_other_ranks_drop(tmp_path: Path) -> None:
                 "    own = hidden_states + residual",
             ),
             id="another tensor",
+        ),
+        pytest.param(
+            ("own = hidden_states + residual if get_attention_tp_rank() == 0 else residual",), id="an expression"
         ),
     ],
 )

@@ -184,13 +184,18 @@ def placed(version: str, target: str, phase: str, **deployment: object) -> Captu
         ("0.5.9", "glm-4-moe", (Reach.COMPLETE, Reach.SCATTERED, Reach.SCATTERED)),
         ("0.5.23", "glm-4-moe", (Reach.COMPLETE, Reach.SCATTERED, Reach.SCATTERED)),
         ("0.5.9", "qwen3-moe", (Reach.COMPLETE,) * 3),
+        *(
+            pytest.param(v, target, (Reach.COMPLETE, *[after] * 2), marks=pytest.mark.long)
+            for v in ("0.5.10", "0.5.12", "0.5.14", "0.5.17", "0.5.20")
+            for target, after in (("deepseek-v3", Reach.COMPLETE), ("glm-4-moe", Reach.SCATTERED))
+        ),
     ],
 )
 def test_experts_that_tokens_are_sent_to(version: str, target: str, expected: tuple[Reach, ...], phase: str) -> None:
     """The input of the first layer with experts is that of a dense one; after it each rank has its share of the rows."""
     found = placed(version, target, phase, a2a="deepep")
     assert (found.question, found.raised, found.unmodelled) == (None, None, ())
-    assert found.boundaries == (LITERAL if (version, target) == ("0.5.23", "deepseek-v3") else OUTPUT)
+    assert found.boundaries == FUSED[target][version][0]
     assert tuple(s.boundary.reach for s in found.states) == expected
     assert all(s.boundary.certain for s in found.states)
     assert (found.rows == "all rows") is (Reach.SCATTERED not in expected)
@@ -205,13 +210,15 @@ def test_experts_that_tokens_are_sent_to(version: str, target: str, expected: tu
 def test_replicas_of_attention(version: str, target: str, replicas: int, phase: str) -> None:
     found = placed(version, target, phase, dp_attention=replicas)
     assert (found.question, found.raised, found.unmodelled) == (None, None, ())
-    assert found.boundaries == (LITERAL if version == "0.5.23" else OUTPUT)
+    assert found.boundaries == FUSED[target][version][0]
     assert all(s.boundary.certain and s.boundary.reach is Reach.COMPLETE for s in found.states)
     assert found.rows == "all rows"
 
 
 def test_replicas_whose_rows_are_gathered_with_those_of_others() -> None:
-    """0.5.9 gathers over all ranks what is on the ranks of one replica: more rows than the batch has."""
+    """0.5.9 gathers over all ranks what is on the ranks of one replica: more rows than the batch has. 0.5.10 does not."""
+    found = placed("0.5.10", "deepseek-v3", "extend", dp_attention=8, a2a="deepep")
+    assert (found.rows, {s.rows for s in found.states}) == ("all rows", {"all rows"})
     found = placed("0.5.9", "deepseek-v3", "extend", dp_attention=8, a2a="deepep")
     assert [s.rows for s in found.states] == ["all rows", "rows of all ranks of tp", "rows of all ranks of tp"]
     assert found.rows != "all rows"
