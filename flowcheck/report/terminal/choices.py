@@ -71,7 +71,7 @@ def _choice(choice: IdChoice, width: int) -> list[Text]:
 def _paths(paths: list[Capture], width: int) -> list[Text]:
     conditions = list(dict.fromkeys(row.condition for row in paths))
     rows = sorted(paths, key=lambda row: conditions.index(row.condition))
-    names = [f"{row.phase} {spoken_path(row.path)}" for row in rows]
+    names = [", ".join(filter(None, (f"{row.phase} {spoken_path(row.path)}", row.batch))) for row in rows]
     captures = [_numbers([state.boundary for state in row.states]) or "-" for row in rows]
     column = max(map(len, names), default=0) + 2
     second = max(map(len, captures), default=0) + 2
