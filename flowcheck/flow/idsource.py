@@ -158,7 +158,10 @@ class _Start:
         self.asked = dict(it.asked_keys)
         if stopped and raised:
             site = raised[-1].site
-            stopped += f": {raised[-1].name} at {place_of(site)}" if site is not None else f": {raised[-1].name}"
+            stopped += f": {raised[-1].name}"
+            if site is not None:
+                place = place_of(site)
+                stopped += f" at {place.path}:{place.span.line}"
         recordings = tuple(dict.fromkeys(self.recordings.values()))
         missing = self._missing()
         calls_ = tuple(dict.fromkeys(self.calls))

@@ -97,6 +97,12 @@ def test_the_layer_that_the_states_enter() -> None:
     assert "3 (in the code) x 64 (hidden_size)" in wrong
 
 
+def test_an_algorithm_that_takes_no_states_has_nothing_to_follow() -> None:
+    result = flowcheck(*trace("wiring-healthy", "--algorithm", "NGRAM"))
+    assert result.exit_code == 0
+    assert "NGRAM takes no states from inside the target: there is no way to follow" in lines_of(result)
+
+
 def test_the_mode_is_not_asked_about() -> None:
     document = parsed(*trace("wiring-healthy"))
     assert (document["flows"], document["call_graph"]) == ([], None)
