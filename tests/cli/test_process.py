@@ -149,7 +149,17 @@ def _read(terminal: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--version"], ["--help"], ["scan", "--help"], ["check-pair", "--help"], ["pair", "freeze", "--help"]]
+    "arguments",
+    [
+        ["--version"],
+        ["--help"],
+        ["scan", "--help"],
+        ["trace", "--help"],
+        ["ids", "--help"],
+        ["upgrade", "--help"],
+        ["check-pair", "--help"],
+        ["pair", "freeze", "--help"],
+    ],
 )
 def test_help_and_version_load_no_heavy_library(arguments: list[str]) -> None:
     code = (
