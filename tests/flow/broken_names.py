@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.flow.edits import EXTEND_FORWARD, LAST, MODE, Case, Edit, after, case, extend, imports, lines
+from tests.flow.edits import EXTEND_FORWARD, LAST, MODE, Case, Edit, after, case, extend, imports, lines, top
 from tests.flow.trees import EAGLE_WORKER, MODEL_RUNNER
 
 __all__ = ["HEALTHY_NAMES", "NAMES"]
@@ -36,6 +36,52 @@ HANDED = (
 )
 EXTRA = "\n            over.update(self.extra)"
 
+
+def wrapped(text: str) -> tuple[Edit, ...]:
+    """A base whose hook wraps a method of each subclass."""
+    return (
+        imports("import functools"),
+        (EAGLE_WORKER, "class EAGLEWorker(TpModelWorker):", "class EAGLEWorker(Noted, TpModelWorker):"),
+        (
+            EAGLE_WORKER,
+            "class EAGLEWorker(",
+            lines(
+                f"""
+            class Noted:
+                def __init_subclass__(cls, **options):
+                    super().__init_subclass__(**options)
+                    original = cls.forward_target_extend
+
+                    @functools.wraps(original)
+                    def forward_target_extend(self, batch):
+                        {text}
+                        return original(self, batch)
+
+                    cls.forward_target_extend = forward_target_extend
+            """,
+                0,
+            )
+            + "\n\nclass EAGLEWorker(",
+        ),
+    )
+
+
+def made_in_a_loop(field: str, made: str) -> tuple[Edit, ...]:
+    """Records that a loop of unknown length makes, with a function in a field."""
+    return (
+        imports("import dataclasses"),
+        top(f"@dataclasses.dataclass\nclass Step:\n    mode: object = {field}\n"),
+        extend(f"""
+            steps = []
+            for _ in range(batch.batch_size() + 1):
+                steps.append({made})
+            model_worker_batch.capture_hidden_mode = {MODE}.FULL
+            for step in steps:
+                model_worker_batch.capture_hidden_mode = step.mode() if callable(step.mode) else step.mode
+        """),
+    )
+
+
 NAMES: tuple[Case, ...] = (
     case(
         "by-a-field-of-a-name-that-the-worker-hands-over",
@@ -57,6 +103,22 @@ NAMES: tuple[Case, ...] = (
         """),
         rules="HS109",
         also="HS101 HS102 HS104",
+    ),
+    # a method that the class of another wraps, a function in a field
+    case(
+        "by-a-hook-of-the-base-that-wraps",
+        *wrapped("self.quiet = True"),
+        extend(f"model_worker_batch.capture_hidden_mode = {LAST} if self.quiet else {MODE}.FULL  # HS101"),
+    ),
+    case(
+        "by-a-lambda-in-a-field-of-a-record-of-a-loop",
+        *made_in_a_loop("None", f"Step(lambda: {LAST})"),
+        rules="HS101",
+    ),
+    case(
+        "by-one-of-two-lambdas-in-a-field-of-records-of-loops",
+        *made_in_a_loop("None", f"Step((lambda: {LAST}) if steps else (lambda: {MODE}.FULL))"),
+        rules="HS101",
     ),
     # a name that is used on the spot, and out of a container of which nobody knows what is left in it
     *(
@@ -88,6 +150,13 @@ NAMES: tuple[Case, ...] = (
 )
 
 HEALTHY_NAMES: tuple[Case, ...] = (
+    case("a-hook-of-the-base-that-wraps", *wrapped("self.calls = 1")),
+    case("a-lambda-in-a-field-of-a-record-of-a-loop", *made_in_a_loop("None", f"Step(lambda: {MODE}.FULL)")),
+    case(
+        "a-factory-of-a-field-of-a-record-of-a-loop",
+        *made_in_a_loop(f"dataclasses.field(default_factory=lambda: {MODE}.FULL)", "Step()"),
+    ),
+    case("a-field-of-a-record-of-a-loop", *made_in_a_loop("None", f"Step({MODE}.FULL)")),
     case("fields-of-any-name-that-nobody-spells", *laid_over()),
     *(
         case(f"fields-of-any-name-beside-{name}", *laid_over(), extend(text))
