@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.flow.broken_from_afar import asked, flag, harmless, scheduled
-from tests.flow.edits import LAST, MODE, Case, case, extend, imports, lines
+from tests.flow.edits import LAST, MODE, Case, case, extend, imports, lines, method
 from tests.flow.trees import EAGLE_WORKER
 
 __all__ = ["HEALTHY_STATE", "STATE"]
@@ -60,7 +60,57 @@ def changed(text: str, before: str, change: str, then: str) -> str:
     )
 
 
+KEPT = {
+    "a-generator": (
+        "self.modes = self.wanted_modes()",
+        f"def wanted_modes(self):\n    yield {MODE}.FULL\n    while True:\n        yield {LAST}",
+        "next(self.modes)",
+    ),
+    "an-iterator": (f"self.modes = iter([{MODE}.FULL, {LAST}, {LAST}, {LAST}])", "", "next(self.modes)"),
+    "a-counter-in-a-closure": (
+        "self.turn = self.counter()",
+        """
+            def counter(self):
+                turns = 0
+
+                def turn():
+                    nonlocal turns
+                    turns += 1
+                    return turns
+
+                return turn
+        """,
+        f"{MODE}.FULL if self.turn() == 1 else {LAST}",
+    ),
+    "a-flag-in-a-closure": (
+        "self.turn = self.once()",
+        """
+            def once(self):
+                used = False
+
+                def turn():
+                    nonlocal used
+                    before, used = used, True
+                    return before
+
+                return turn
+        """,
+        f"{LAST} if self.turn() else {MODE}.FULL",
+    ),
+}
+"""What the worker starts with, a method of it, and a mode that only the first dispatch gets as it should be."""
+
 STATE: tuple[Case, ...] = (
+    *(
+        case(
+            f"by-what-lasts-in-{name}",
+            flag(start),
+            *((method(text),) if text else ()),
+            extend(f"model_worker_batch.capture_hidden_mode = {mode}"),
+            rules="HS109" if name in ("a-generator", "an-iterator") else "HS101",
+        )
+        for name, (start, text, mode) in KEPT.items()
+    ),
     *(
         case(f"by-a-flag-that-is-the-target-of-{name}", flag(), *scheduled(text), asked("self.quiet"))
         for name, text in TARGETS.items()
@@ -116,6 +166,18 @@ STATE: tuple[Case, ...] = (
 )
 
 HEALTHY_STATE: tuple[Case, ...] = (
+    case(
+        "a-counter-in-a-closure-that-decides-nothing",
+        flag(KEPT["a-counter-in-a-closure"][0]),
+        method(KEPT["a-counter-in-a-closure"][1]),
+        extend(f"batch.turn = self.turn()\nmodel_worker_batch.capture_hidden_mode = {MODE}.FULL"),
+    ),
+    case(
+        "a-flag-in-a-closure-that-chooses-the-same",
+        flag(KEPT["a-flag-in-a-closure"][0]),
+        method(KEPT["a-flag-in-a-closure"][1]),
+        extend(f"model_worker_batch.capture_hidden_mode = {MODE}.FULL if self.turn() else {MODE}.FULL"),
+    ),
     *(
         case(
             f"a-flag-beside-the-target-of-{name}",
