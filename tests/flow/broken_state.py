@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.flow.broken_from_afar import asked, flag, harmless, scheduled
-from tests.flow.edits import LAST, MODE, Case, case, extend, imports, lines, method
-from tests.flow.trees import EAGLE_WORKER
+from tests.flow.edits import CAN_RUN, LAST, MODE, Case, Edit, case, extend, imports, lines, method
+from tests.flow.trees import EAGLE_WORKER, GRAPH_RUNNER, SERVER_ARGS
 
 __all__ = ["HEALTHY_STATE", "STATE"]
 
@@ -100,7 +100,44 @@ KEPT = {
 }
 """What the worker starts with, a method of it, and a mode that only the first dispatch gets as it should be."""
 
+COMPARED = {
+    "equality": ('"fast"', 'kind == "fast"', 'kind != "fast"'),
+    "inequality": ('"fast"', 'not kind != "fast"', 'kind != "fast"'),
+    "none": ("3", "kind is not None", "kind is None"),
+    "more": ("3", "kind > 2", "kind <= 2"),
+    "less": ("3", "kind >= 3", "kind < 3"),
+}
+"""A server argument's default, a test of it, and the opposite test."""
+
+
+def compared(default: str, records: str, refuses: str) -> tuple[Edit, ...]:
+    """A graph that is recorded right under one test, and is not replayed under another."""
+    return (
+        (SERVER_ARGS, "    device: str", f"    kind: object = {default}\n    device: str"),
+        (
+            GRAPH_RUNNER,
+            "                capture_hidden_mode=CaptureHiddenMode.FULL,\n",
+            f"                capture_hidden_mode={MODE}.FULL if {of_kind(records)} else {LAST},\n",
+        ),
+        (GRAPH_RUNNER, CAN_RUN, f"        if {of_kind(refuses)}:\n            return False\n{CAN_RUN}"),
+    )
+
+
+def of_kind(test: str) -> str:
+    return test.replace("kind", "self.model_runner.server_args.kind")
+
+
 STATE: tuple[Case, ...] = (
+    case(
+        "by-a-runner-that-refuses-what-it-has-recorded-right",
+        *compared("1", "kind > 2", "kind > 2"),
+        rules="HS104",
+    ),
+    case(
+        "by-a-runner-that-refuses-by-what-is-not-quite-the-opposite",
+        *compared("2.5", "kind >= 3", "kind <= 2"),
+        rules="HS104",
+    ),
     *(
         case(
             f"by-what-lasts-in-{name}",
@@ -166,6 +203,7 @@ STATE: tuple[Case, ...] = (
 )
 
 HEALTHY_STATE: tuple[Case, ...] = (
+    *(case(f"a-runner-that-refuses-by-the-opposite-of-{name}", *compared(*parts)) for name, parts in COMPARED.items()),
     case(
         "a-counter-in-a-closure-that-decides-nothing",
         flag(KEPT["a-counter-in-a-closure"][0]),
