@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, Stream, boundary_of
+from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, RowLimit, Stream, boundary_of
 from flowcheck.flow.facts import Place
 from flowcheck.flow.forwarding import Arrival, Forwarding, ModelRun
 from flowcheck.flow.modes import place_of
@@ -23,18 +23,25 @@ def capture(
     forwarding: Forwarding,
     architecture: str,
     config: Mapping[str, Any],
-    ids: Sequence[int] | None,
+    ids: Sequence[int] | None = None,
     phases: Sequence[str] = ("extend", "verify"),
+    told: Sequence[Sequence[int] | None] | None = None,
 ) -> tuple[Capture, ...]:
-    """What a class captures for ids (None: the setter is called without any), one answer for each phase."""
-    return with_deep_stack(lambda: tuple(_capture(forwarding, architecture, config, ids, phase) for phase in phases))
+    """What a class captures for ids (None: the setter is called without any), one answer for each phase. ``told``: the ids
+    of several calls of the setter, in their order."""
+    calls = told if told is not None else (ids,)
+    return with_deep_stack(lambda: tuple(_capture(forwarding, architecture, config, calls, phase) for phase in phases))
 
 
 def _capture(
-    forwarding: Forwarding, architecture: str, config: Mapping[str, Any], ids: Sequence[int] | None, phase: str
+    forwarding: Forwarding,
+    architecture: str,
+    config: Mapping[str, Any],
+    told: Sequence[Sequence[int] | None],
+    phase: str,
 ) -> Capture:
     words = forwarding.kernels.forward
-    given = tuple(ids) if ids is not None else None
+    given = next((tuple(ids) for ids in reversed(told) if ids is not None), None)
     layers = forwarding.layer_count(config)
 
     def failed(
@@ -56,6 +63,7 @@ def _capture(
             question,
             _unmodelled(run),
             _assumed(forwarding),
+            _limits(forwarding),
         )
 
     run: ModelRun | None = None
@@ -63,7 +71,8 @@ def _capture(
     try:
         run = forwarding.build(architecture, config)
         what = "its setter"
-        forwarding.set_layers(run, ids)
+        for ids in told:
+            forwarding.set_layers(run, ids)
         what = "its forward"
         result = forwarding.forward(run, words.extend_member if phase == "extend" else words.verify_member)
     except LookupError as error:
@@ -96,6 +105,13 @@ def _assumed(forwarding: Forwarding) -> tuple[str, ...]:
     names = [name for name, has_default in model.absent.items() if has_default] if model is not None else []
     absent = (f"not in the configuration, so that the code's own default holds: {', '.join(names)}",) if names else ()
     return (*absent, f"a batch of {forwarding.rows} rows on rank 0 of {forwarding.tp}")
+
+
+def _limits(forwarding: Forwarding) -> tuple[RowLimit, ...]:
+    """The comparisons of the number of rows that the run met."""
+    model = forwarding.it.config.tensors if forwarding.it is not None else None
+    found = model.limits.items() if model is not None else ()
+    return tuple(RowLimit(whose, op, n, place_of(site)) for (whose, op, n), site in found)
 
 
 def _unmodelled(run: ModelRun | None) -> tuple[str, ...]:
@@ -136,7 +152,7 @@ def _read_arrivals(
     return Capture(
         run.name, phase, ids, run.layers, states, width, rows, concat,
         place_of(arrival.site) if arrival.site is not None else None,
-        None, question, _unmodelled(run), _assumed(forwarding),
+        None, question, _unmodelled(run), _assumed(forwarding), _limits(forwarding),
     )  # fmt: skip
 
 

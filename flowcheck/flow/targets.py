@@ -30,7 +30,7 @@ STEPS = 4_000_000
 
 
 class NoTarget(Exception):
-    """The tree registers no class for the architecture; str is one line for people."""
+    """The tree registers no class for the architecture that a configuration makes; str is one line for people."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,10 @@ def target_of(
         if cls is not None:
             told = _annotated(it, words, cls)
             config = configuration(it, words, {**words.models.stored, **raw}, label, raises=False, told=told)
-            return Target(architecture, cls, instance_of(it, words, cls, config), config)
+            try:
+                return Target(architecture, cls, instance_of(it, words, cls, config), config)
+            except Dead:
+                raise NoTarget(f"{architecture} of this tree cannot be made with a configuration") from None
     named = ", ".join(architectures) or "a configuration without architectures"
     raise NoTarget(f"this tree registers no model class for {named}")
 

@@ -87,6 +87,14 @@ class _Matcher:
             return list(s) == list(t) and all(self.value(s[k][1], t[k][1], trial, depth - 1) for k in s)
         return False
 
+    def storages(self, s: Any, t: Any) -> None:
+        """Takes note of what makes two storages one, that a tensor of before shows by now."""
+        if isinstance(s, View) and isinstance(t, View) and s.storage != t.storage:
+            trial: dict[int, int] = {}
+            if self.tags(s, t, trial):
+                self.names.update(trial)
+                self.taken.update(trial.values())
+
     def pair(self, x: Value, y: Value) -> None:
         """Takes note of what makes two values equal, if something does."""
         if isinstance(x, TupleV) and isinstance(y, TupleV) and len(x.items) == len(y.items):
@@ -103,7 +111,8 @@ class _Matcher:
 
 def unified(a: dict[int, Obj], b: dict[int, Obj], below: State) -> dict[int, Obj]:
     """What the second side changed, under names of the first. ``a``, ``b``: what each side changed; ``below``: before."""
-    new = [o for oid, o in b.items() if o.kind in KINDS and oid not in a and below.get(oid) is None]
+    kinds = KINDS | {"storage"}
+    new = [o for oid, o in b.items() if o.kind in kinds and oid not in a and below.get(oid) is None]
     if not new:
         return b
     match = _Matcher(a, b, below)
@@ -111,6 +120,7 @@ def unified(a: dict[int, Obj], b: dict[int, Obj], below: State) -> dict[int, Obj
         x = a.get(oid)
         if x is None:
             continue
+        match.storages(x.tag, y.tag)
         for name, v in y.attrs.items():
             other = x.attrs.get(name)
             if other is not None and other is not v:
@@ -138,7 +148,10 @@ def _renamed_object(o: Obj, names: dict[int, int]) -> Obj:
     if o.default is not None:
         new.default = _renamed(o.default, names)
     if isinstance(o.tag, View):
-        new.tag = replace(o.tag, storage=names.get(o.tag.storage, o.tag.storage))
+        others = tuple(names.get(oid, oid) for oid in o.tag.others)
+        new.tag = replace(o.tag, storage=names.get(o.tag.storage, o.tag.storage), others=others)
+    elif isinstance(o.tag, Storage) and o.tag.kin:
+        new.tag = replace(o.tag, kin=frozenset(names.get(oid, oid) for oid in o.tag.kin))
     elif isinstance(o.tag, Ref):
         new.tag = _renamed(o.tag, names)
     new.unmade = o.unmade

@@ -211,7 +211,7 @@ class Module:
 
     def _find_spelled(self, name: str, out: bool) -> bool:
         text = self.syntax.text if self.syntax is not None else ""
-        if self.syntax is None or name not in text:
+        if self.syntax is None or (f"'{name}'" not in text and f'"{name}"' not in text):
             return False
         spelled: dict[int, int] = {}
         functions = self.functions()

@@ -35,16 +35,22 @@ IN_ANNOTATIONS = frozenset(
 """Words in an annotation that say nothing about a class of the tree."""
 _AUGMENTED = rb"(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)"
 _STORE = re.compile(
-    rb"\.(\w+)(?:[ \t]*(?::[^=\n]+)?" + _AUGMENTED + rb"|((?:\[[^\]\n]*\])+[ \t]*" + _AUGMENTED + rb"|(?:\[[^\]\n]*\])*"
+    rb"\.(\w+)\b(?:[ \t]*(?::[^=\n]+)?"
+    + _AUGMENTED
+    + rb"|((?:\[[^\]\n]*\])+[ \t]*"
+    + _AUGMENTED
+    + rb"|(?:\[[^\]\n]*\])*"
     rb"\.(?:" + FILLING.encode() + rb")\()|(?=(,)[\w.\[\], \t]*=(?!=)))"
 )
 _BY_NAME = re.compile(
-    rb"\b(?:setattr|__setattr__)\(\s*([^,\n]+),\s*[\"'](\w+)[\"']|([\w.]+)\.__dict__\[[\"'](\w+)[\"']\][ \t]*=(?!=)"
-    rb"|([\w.]+)\.__setattr__\(\s*[\"'](\w+)[\"']"
+    rb"\b(?:setattr|__setattr__)\(\s*([^,\n]+),\s*[\"'](\w+)[\"']|\.__dict__\[[\"'](\w+)[\"']\][ \t]*=(?!=)"
+    rb"|\.__setattr__\(\s*[\"'](\w+)[\"']"
 )
+_PLAIN = re.compile(rb"[\w.]+$")
 _BOUND = re.compile(
     rb"^[ \t]*(?:async[ \t]+)?for\b((?:(?!\bin\b)[^\n:])*\.\w+(?:(?!\bin\b)[^\n:])*)\bin\b"
-    rb"|\bas[ \t]+([\w.]+\.\w+)[ \t]*[,:)]|^[ \t]*[(\[]([^=:()]*\.\w+[^=:()]*)[)\]][ \t]*=(?!=)|^[ \t]*del[ \t]+([^\n#]+)",
+    rb"|\bas[ \t]+([\w.]+\.\w+)[ \t]*[,:)]|^[ \t]*del[ \t]+([^\n#]+)"
+    rb"|^[ \t]*[(\[]([\w., *\t\n]{0,400}\.[A-Za-z_][\w., *\t\n]{0,400})[)\]][ \t]*=(?!=)",
     re.M,
 )
 """Targets that no sign for a store follows at once: of a loop, of a manager, in brackets, of a deletion."""
@@ -113,8 +119,13 @@ class Places:
                 code = number << 33 | m.start() << 1 | (m.group(2) is not None)
                 plain.setdefault(m.group(1), array("q")).append(code)
             for m in _BY_NAME.finditer(data) if b"setattr" in data or b"__dict__[" in data else ():
-                receiver, name = m.group(1) or m.group(3) or m.group(5), m.group(2) or m.group(4) or m.group(6)
-                out.setdefault(name, []).append((path, m.start(), receiver.strip(), False))
+                receiver, name, at = m.group(1), m.group(2) or m.group(3) or m.group(4), m.start()
+                if receiver is None:  # what stands before it is looked up from here: most words are before nothing
+                    before = _PLAIN.search(data, data.rfind(b"\n", 0, at) + 1, at)
+                    if before is None:
+                        continue
+                    receiver, at = before.group(), before.start()
+                out.setdefault(name, []).append((path, at, receiver.strip(), False))
             for m in _BOUND.finditer(data):
                 group = next(i for i in (1, 2, 3, 4) if m.group(i))
                 for t in _TARGET.finditer(data, *m.span(group)):

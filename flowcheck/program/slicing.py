@@ -134,6 +134,10 @@ class SliceCache:
         self._names: dict[int, tuple[object, frozenset[str]]] = {}
         self._aliases: dict[int, tuple[object, dict[str, set[str]]]] = {}
         self.slices: dict[tuple[object, ...], tuple[ir.Stmt, ...]] = {}
+        self.paths: dict[int, tuple[object, tuple[ir.Expr, ...]]] = {}
+        """The names and attribute chains of expressions, as tests of them ask for them."""
+        self.stores: dict[tuple[int, str], tuple[object, tuple[tuple[ir.Expr | None, int | None], ...]]] = {}
+        """What functions store in a local name."""
 
     def aliases(self, body: tuple[ir.Stmt, ...]) -> dict[str, set[str]]:
         """By local: others that are it, or are taken out of it, and through which a container changes."""
