@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcheck.data import rules_dir
+from flowcheck.flow import targets
 from flowcheck.flow.contracts import Kernels, load_kernels
 from flowcheck.flow.roles import class_value
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
@@ -211,12 +212,12 @@ class Forwarding:
     def build(self, architecture: str, config: Mapping[str, Any]) -> ModelRun:
         """Makes a model by interpreting its ``__init__``. Raises LookupError, Dead or Budget."""
         it = self.it = self._interpreter()
-        cls = self.model_class(it, architecture)
+        cls = targets.registered(it, self.words, architecture)
         if cls is None:
-            raise LookupError(f"the tree has no class {architecture}")
+            raise LookupError(f"the tree registers no class {architecture}")
         state = State(it.base)
         frame = it.module_frame(cls.module)
-        given = self.config_object(it, state, config)
+        given = targets.config_of(it, self.words, cls, {**self.kernels.facts.config, **config})
         for name, wanted in self.kernels.facts.instances.items():
             kind = self.model_class(it, wanted)
             if kind is not None:

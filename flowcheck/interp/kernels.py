@@ -147,12 +147,30 @@ def _owes(k: Contract, c: Call) -> bool | None:
     if None in answers:
         return None
     if k.split is not None:
-        whole, part = (c.attribute(n) for n in k.split)
-        if whole is not None and whole == part:
-            return False
-        if not isinstance(whole, Known) or not isinstance(part, Known):
-            return None
+        return _takes_part(*(c.attribute(n) for n in k.split))
     return True
+
+
+def _takes_part(whole: Value | None, part: Value | None) -> bool | None:
+    """Whether a size is a rank's part of another; None when that is not known. What nobody knows may be a part of what
+    nobody knows: it is, where it was divided."""
+    if whole is None or part is None:
+        return None
+    sizes, parts = alternatives(whole), alternatives(part)
+    answers = {_divided(x, y) for x, y in zip(sizes, parts, strict=False)} if len(sizes) == len(parts) else {None}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _divided(whole: Value, part: Value) -> bool | None:
+    if whole == part:
+        return False
+    if isinstance(whole, Known) and isinstance(part, Known):
+        return True
+    if isinstance(whole, Unknown) and isinstance(part, Unknown) and isinstance(part.key, tuple) and len(part.key) == 4:
+        kind, op, of, by = part.key
+        if (kind, op, of) == ("op", "//", whole.key) and isinstance(by, tuple) and by[0] == "lit":
+            return bool(by[1] != 1)
+    return None
 
 
 def _contribution(k: Contract, c: Call) -> Content:
