@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flowcheck.flow.facts import Place
-from flowcheck.interp.contents import Content, Named, Normed, Opaque, Source
+from flowcheck.interp.contents import Content, Either, Named, Normed, Opaque, Source, leaves, whole
 
 __all__ = ["Boundary", "Capture", "Captured", "Reach", "Stream", "boundary_of"]
 
@@ -97,12 +97,13 @@ class Stream:
         if isinstance(source, (Named, Normed)):
             index = layer_index(source.path if isinstance(source, Named) else source.by, self.stack)
             return -1 if index is None else index
-        found = {-1 if (i := layer_index(n, self.stack)) is None else i for n in source.deps}
+        names = leaves((source.first, source.second)) if isinstance(source, Either) else source.deps
+        found = {-1 if (i := layer_index(n, self.stack)) is None else i for n in names}
         return found.pop() if len(found) == 1 else None
 
     def below(self, k: int) -> frozenset[Source]:
         """What boundary k has: what the layers before it add."""
-        return frozenset(t.source for t in self.final.terms if (self.layer_of(t.source) or 0) < k)
+        return frozenset(whole(t.source) for t in self.final.terms if (self.layer_of(t.source) or 0) < k)
 
     @property
     def question(self) -> str | None:
@@ -124,7 +125,9 @@ def boundary_of(content: Content, stream: Stream, scattered: bool = False) -> Bo
         return _unknown(content.lost, reach)
     if stream.question is not None:
         return _unknown(stream.question, reach)
-    sources = frozenset(t.source for t in content.terms)
+    if not content.settled:
+        return _unknown("it is partial on some paths only", reach)
+    sources = frozenset(whole(t.source) for t in content.terms)
     for k in range(stream.layers + 1):
         if sources == stream.below(k):
             return _compared(content, stream, k, reach)
@@ -147,8 +150,8 @@ def boundary_of(content: Content, stream: Stream, scattered: bool = False) -> Bo
 
 def _compared(content: Content, stream: Stream, k: int, reach: Reach) -> Boundary:
     """The same contributions are in it: whether they count as much as in the stream."""
-    final = {t.source: (t.number, t.tokens) for t in stream.final.terms}
-    off = [str(t.source) for t in content.terms if final.get(t.source) != (t.number, t.tokens)]
+    final = {whole(t.source): (t.number, t.tokens) for t in stream.final.terms}
+    off = [str(t.source) for t in content.terms if final.get(whole(t.source)) != (t.number, t.tokens)]
     if off:
         return Boundary(None, reach, True, False, True, f"like boundary {k}, but {off[0]} counts otherwise")
     return Boundary(k, reach, True, False, True, "")

@@ -189,12 +189,19 @@ class TensorModel(Contracts):
         write(it, st, ref, Content(lost=f"its data are replaced at {site_text(site)}"), site)
 
     def unpacked(self, it: Interpreter, ref: Ref, n: int, st: State, node: ir.Node, fr: Frame) -> list[Value] | None:
-        """The parts of a tensor that is unpacked over its rows; None when it is none. It raises for any other number."""
+        """The parts of a tensor that is unpacked over its rows; none where it has another number of rows, which raises.
+        None when it is no tensor."""
         view = view_of(ref, st)
         if view is None:
             return None
-        if view.dims and view.dims[0] != Known(n):
-            it.throw("ValueError", st, node, fr)
+        count = view.dims[0] if view.dims else None
+        if isinstance(count, Unknown):
+            count = Known(it.forced_facts[("value", count.key)]) if ("value", count.key) in it.forced_facts else None
+        if count is not None and count != Known(n):
+            it.may_throw("ValueError", st, node, fr)
+            return []
+        if count is None:
+            it.may_raise(st, node, fr)
         return [self.element(it, ref, st) for _ in range(n)]
 
     def kept(self, container: Value, v: Value, st: State, site: Site | None) -> None:
