@@ -55,7 +55,7 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """What one class captures on one path.
+    """What one class captures on one path. ``told``: the calls of its setter before that, in their order.
 
     ``question`` is why nothing is known, where nothing is. ``raised``: the forward certainly raises there. ``width``: the
     width of what is handed to the draft; ``None`` where it is not known. ``unmodelled``: what was called and has no model.
@@ -63,7 +63,7 @@ class Capture:
 
     model: str
     phase: str
-    ids: tuple[int, ...] | None
+    told: tuple[tuple[int, ...] | None, ...]
     layers: int
     states: tuple[Captured, ...]
     width: str | None

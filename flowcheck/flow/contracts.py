@@ -77,7 +77,6 @@ class ForwardWords(_Table):
 
     layers_keys: tuple[str, ...]
     config_parts: tuple[str, ...]
-    setter: str
     processor_classes: tuple[str, ...]
     processor_method: str
     states_parameter: str
@@ -95,7 +94,6 @@ class FactWords(_Table):
     arguments: dict[str, Any]
     expressions: dict[str, Any]
     attributes: dict[str, Any]
-    config: dict[str, Any]
     resolved: dict[str, str]
     globals: dict[str, Any]
     groups: tuple[str, ...]

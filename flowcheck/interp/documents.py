@@ -64,6 +64,8 @@ def attribute(
     assert isinstance(absent, Absent)
     missing = Unknown(f"{absent.label} does not write {name}", ("document", oid, name))
     given = name in absent.given or name.startswith("_")
+    if it.config.tensors is not None:
+        it.config.tensors.absent.setdefault(name, default is not None and not given)
     if default is not None:
         return join(default, missing) if given else default
     if given:

@@ -64,7 +64,7 @@ class TensorModel(Contracts):
 
     ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
     ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
-    ``absent``: what the configuration was asked for and does not say, and whether the code has a default of its own.
+    ``absent``: what the configuration was asked for and does not say, and whether the code's own default holds then.
     ``on_function`` sees every call of a function of the tree.
     """
 
