@@ -154,6 +154,7 @@ class Forwarding:
         config.externals["flowcheck.true()"] = TRUE
         config.externals["flowcheck.false()"] = FALSE
         config.externals["torch.cuda.is_available()"] = TRUE
+        config.externals["torch.get_device_module()"] = ExternalV(f"torch.{words.device}")
         config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
         it.forced_facts[("value", ("rows",))] = self.rows
         for name, text in members.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from flowcheck.interp.contents import NOTHING, Content, Opaque, Rows, Segment, Term, Width, leaves, value_of, width_of
@@ -216,8 +216,9 @@ def reshaped(it: Interpreter, ref: Ref, dims: Sequence[Value] | None, st: State,
 def _left_over(view: View, dims: list[Value], hole: int) -> Value:
     """What ``-1`` stands for in a shape."""
     assert view.dims is not None
-    old = [d for d in view.dims if d != Known(1)]
-    new = [d for i, d in enumerate(dims) if i != hole and d != Known(1)]
+    old, below = _factors(view.dims)
+    new, above = _factors(d for i, d in enumerate(dims) if i != hole)
+    old, new = old + above, new + below
     for d in list(new):
         if d in old:
             old.remove(d)
@@ -235,7 +236,22 @@ def _left_over(view: View, dims: list[Value], hole: int) -> Value:
             return Known(top // low)
         if len(others) == 1 and top == low:
             return others[0]
-    return Unknown("a dimension", ("dimension", tuple(view.dims), tuple(dims)))
+    return Unknown("a dimension", ("dimension", tuple(old), tuple(new)))
+
+
+def _factors(dims: Iterable[Value]) -> tuple[list[Value], list[Value]]:
+    """The factors of a number of elements, and what their product is to be divided by. Equal widths are equal factors."""
+    up: list[Value] = []
+    down: list[Value] = []
+    for d in dims:
+        key = d.key if isinstance(d, Unknown) else None
+        if isinstance(key, tuple) and key[:1] == ("dimension",):
+            up += key[1]
+            down += key[2]
+        elif d != Known(1):
+            width = width_of(d)
+            up.append(value_of(width) if width is not None else d)
+    return up, down
 
 
 def sliced(it: Interpreter, ref: Ref, bounds: Sequence[Value], st: State, site: Site | None, columns: bool) -> Ref:
