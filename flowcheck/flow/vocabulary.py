@@ -98,6 +98,7 @@ class ConfigurationWords(_Table):
     inner_models: tuple[str, ...]
     text_parts: tuple[str, ...]
     given: tuple[str, ...]
+    defaults: dict[str, dict[str, Any]]
 
 
 class MetadataWords(_Table):
