@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,7 @@ def _scaled(op: str, a: Value, b: Value, st: State, site: Site | None) -> tuple[
                 number = 1 / number
             return tensor, tuple(Segment(s.width, s.content.times(number)) for s in read(st, tensor))
         token = _token(factor, st) if not _is_factor(tensor, st) else None
+        token = token if token is not None else _gate(tensor, factor, st)
         if token is not None:
             token = token if op == "*" else f"1/{token}"
             return tensor, tuple(Segment(s.width, s.content.times(1, token)) for s in read(st, tensor))
@@ -116,6 +118,18 @@ def _token(factor: Value, st: State) -> str | None:
         if is_bare(content):
             return str(content)[-120:]
     return None
+
+
+def _gate(tensor: Value, factor: Value, st: State) -> str | None:
+    """What names a column by which all others are multiplied, such as a gate: it is a factor, whatever it was made of."""
+    wide, narrow = view_of(tensor, st), view_of(factor, st)
+    if wide is None or narrow is None or narrow.width != Width(1) or wide.width in (None, Width(1)):
+        return None
+    content = content_of(st, factor)
+    if content.lost is not None or content.pending:
+        return None
+    deps = "".join(sorted(leaves((content,)))).encode()
+    return f"{' + '.join(sorted(str(t) for t in content.terms))[-120:]}#{zlib.crc32(deps):x}"
 
 
 def added(it: Interpreter, a: Value, b: Value, st: State, site: Site | None, sign: float = 1) -> Ref:
