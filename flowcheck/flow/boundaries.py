@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flowcheck.flow.facts import Place
-from flowcheck.interp.contents import Content, Either, Named, Normed, Opaque, Source, leaves, whole
+from flowcheck.interp.contents import Content, Either, Named, Normed, Opaque, Source, whole
 
 __all__ = ["Boundary", "Capture", "Captured", "Reach", "Stream", "boundary_of"]
 
@@ -97,8 +97,11 @@ class Stream:
         if isinstance(source, (Named, Normed)):
             index = layer_index(source.path if isinstance(source, Named) else source.by, self.stack)
             return -1 if index is None else index
-        names = leaves((source.first, source.second)) if isinstance(source, Either) else source.deps
-        found = {-1 if (i := layer_index(n, self.stack)) is None else i for n in names}
+        found: set[int | None]
+        if isinstance(source, Either):
+            found = {self.layer_of(t.source) for x in (source.first, source.second) for t in x.terms}
+        else:
+            found = {-1 if (i := layer_index(n, self.stack)) is None else i for n in source.deps}
         return found.pop() if len(found) == 1 else None
 
     def below(self, k: int) -> frozenset[Source]:
@@ -141,11 +144,24 @@ def boundary_of(content: Content, stream: Stream, scattered: bool = False) -> Bo
     odd = sorted(str(t.source) for t in content.terms if isinstance(t.source, Opaque))
     if odd:
         return _unknown(f"it holds {odd[0]}", reach)
+    chosen = _chosen(sources | stream.below(stream.layers))
+    if any(sources - chosen == stream.below(k) - chosen for k in range(stream.layers + 1)):
+        return _unknown("what paths add to it may not be what they add to the stream", reach)
     highest = max((stream.layer_of(s) or 0 for s in sources), default=-1)
     missing = sorted(str(s) for s in stream.below(highest + 1) - sources)
     residual = len(missing) < len(sources)
     what = "nothing" if not sources else f"contributions up to layer {highest}, without {', '.join(missing[:2])}"
     return Boundary(None, reach, residual, False, True, what)
+
+
+def _chosen(sources: frozenset[Source]) -> frozenset[Source]:
+    """What is there on some paths only."""
+    out: set[Source] = set()
+    for s in sources:
+        if isinstance(s, Either):
+            inside = frozenset(t.source for x in (s.first, s.second) for t in x.terms)
+            out |= {s} | inside | _chosen(inside)
+    return frozenset(out)
 
 
 def _compared(content: Content, stream: Stream, k: int, reach: Reach) -> Boundary:

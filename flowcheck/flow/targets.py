@@ -138,9 +138,7 @@ def target_of(
     raise NoTarget(f"this tree registers no model class for {named}")
 
 
-def config_of(
-    it: Interpreter, words: Vocabulary, cls: ClassV, raw: Mapping[str, Any], label: str = "config"
-) -> Ref:
+def config_of(it: Interpreter, words: Vocabulary, cls: ClassV, raw: Mapping[str, Any], label: str = "config") -> Ref:
     """The configuration as a loader hands it to a model class."""
     told = _annotated(it, words, cls)
     return configuration(it, words, {**words.models.stored, **raw}, label, raises=False, told=told)

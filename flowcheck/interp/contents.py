@@ -250,7 +250,9 @@ class Content:
     @property
     def pending(self) -> frozenset[str]:
         """The groups over which some term is partial, or may be."""
-        inside = (x.pending for t in self.terms if isinstance(t.source, Either) for x in (t.source.first, t.source.second))
+        inside = (
+            x.pending for t in self.terms if isinstance(t.source, Either) for x in (t.source.first, t.source.second)
+        )
         return frozenset().union(*(t.pending for t in self.terms), *inside)
 
     @property

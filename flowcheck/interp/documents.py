@@ -28,8 +28,9 @@ DEEPEST = 40
 class Absent:
     """What a document says of the names that it does not write.
 
-    ``label`` is what people call the document. ``defaults``: what such a class is known to give. ``given``: names that a class outside the tree may define. Any other name
-    raises AttributeError when ``raises``; without, it is not known, for the reader knows that it is there.
+    ``label`` is what people call the document. ``given``: names that a class outside the tree may define; ``defaults``: what
+    such a class is known to give. Any other name raises AttributeError when ``raises``; without, it is not known, for the
+    reader knows that it is there.
     """
 
     label: str

@@ -101,12 +101,12 @@ class _Matcher:
         if self.object(x.oid, y.oid, trial, DEEPEST):
             self.names.update(trial)
             self.taken.update(trial.values())
-            for q, p in trial.items():
-                held, other = self.a[p].tag, self.b[q].tag
+            for there, here in trial.items():
+                held, other = self.a[here].tag, self.b[there].tag
                 if isinstance(held, Storage) and isinstance(other, Storage) and held.segments != other.segments:
                     made = held.either(self.event, other)
                     assert made is not None
-                    self.mixed[p] = made
+                    self.mixed[here] = made
 
 
 def unified(a: dict[int, Obj], b: dict[int, Obj], below: State) -> dict[int, Obj]:
@@ -117,7 +117,7 @@ def unified(a: dict[int, Obj], b: dict[int, Obj], below: State) -> dict[int, Obj
     match = _Matcher(a, b, below)
     if any(o.kind in KINDS and oid not in a and below.get(oid) is None for oid, o in b.items()):
         _pair_all(match)
-    for oid in a.keys() | b.keys():
+    for oid in sorted(a.keys() | b.keys()):
         _written(match, oid)
     for oid, made in match.mixed.items():
         for side in (a, b):
@@ -125,11 +125,11 @@ def unified(a: dict[int, Obj], b: dict[int, Obj], below: State) -> dict[int, Obj
                 side[oid] = _with_tag(side[oid], made)
     if not match.names:
         return b
-    made = {match.names.get(oid, oid): _renamed_object(o, match.names) for oid, o in b.items()}
+    renamed = {match.names.get(oid, oid): _renamed_object(o, match.names) for oid, o in b.items()}
     for oid in match.names.values():
         if oid in match.mixed:
-            made[oid] = _with_tag(made[oid], match.mixed[oid])
-    return made
+            renamed[oid] = _with_tag(renamed[oid], match.mixed[oid])
+    return renamed
 
 
 def _pair_all(match: _Matcher) -> None:
