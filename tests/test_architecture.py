@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from flowcheck.checks.capture_layers import LAYER_CHECKS
 from flowcheck.checks.pairs import SPEAKS_OF
 from flowcheck.checks.rules import Rule, load_rules
 from flowcheck.checks.run import CHECKS
+from flowcheck.checks.widths import WIDTH_CHECKS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -98,7 +100,7 @@ def test_imports_go_one_way(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in MODULES if room_of(name_of(path)) == "report"], ids=name_of)
 def test_the_report_reads_facts_and_not_the_engine(path: Path) -> None:
-    engine = {"flowcheck.flow", "flowcheck.flow.facts"}
+    engine = {"flowcheck.flow", "flowcheck.flow.facts", "flowcheck.flow.pair_facts"}
     assert {each for each in imports_of(path) if room_of(each) == "flow"} <= engine
     assert not {each for each in imports_of(path) if room_of(each) in {"interp", "program", "source", "syntax"}}
 
@@ -108,7 +110,7 @@ WRITERS = [PACKAGE / "report" / "json_writer.py", *(PACKAGE / "report" / "termin
 
 @pytest.mark.parametrize("path", WRITERS, ids=name_of)
 def test_writers_know_the_model_and_nothing_else(path: Path) -> None:
-    known = {"flowcheck.report.model", "flowcheck.report"}
+    known = {"flowcheck.report.model", "flowcheck.report.documents", "flowcheck.report"}
     assert {each for each in imports_of(path) if not each.startswith("flowcheck.report.terminal")} <= known
 
 
@@ -136,7 +138,13 @@ def literals_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("path", [path for path in MODULES if path != SIGNATURE], ids=name_of)
 def test_names_of_sglang_stand_in_the_vocabulary_alone(path: Path) -> None:
     table = tomllib.loads((ROOT / "rules" / "vocabulary.toml").read_text("utf-8"))
-    names = words_of({key: value for key, value in table.items() if key not in ("relevance", "configurations")})
+    others = (
+        "relevance",
+        "configurations",
+        "draft",
+    )  # names of PyTorch, of transformers and of those who publish models
+    names = words_of({key: value for key, value in table.items() if key not in others})
+    names |= words_of(table["draft"]["attention"])
     kernels = tomllib.loads((ROOT / "rules" / "kernels.toml").read_text("utf-8"))
     names |= words_of([entry["names"] for key in ("function", "cls", "unknown") for entry in kernels[key]])
     names |= words_of([kernels["forward"]["setter"], kernels["forward"]["captured_parameter"]])
@@ -149,16 +157,16 @@ def test_names_of_sglang_stand_in_the_vocabulary_alone(path: Path) -> None:
 
 
 def test_every_rule_has_its_function() -> None:
-    assert {rule.id for rule in load_rules()} == set(CHECKS) | set(SPEAKS_OF)
+    assert {rule.id for rule in load_rules()} == set(CHECKS) | set(SPEAKS_OF) | set(LAYER_CHECKS) | set(WIDTH_CHECKS)
 
 
 @pytest.mark.parametrize("rule", list(load_rules()), ids=lambda rule: rule.id)
 def test_every_rule_has_a_fixture_that_breaks_it_and_one_that_passes(rule: Rule) -> None:
-    """A tree with Python in it, or, for a rule that speaks of pairs alone, a pair with the header of its checkpoint."""
+    """A tree with Python in it, or a pair with the header of its checkpoint, or, where both decide, both."""
     for name in (rule.fixture_breaks, rule.fixture_passes):
-        if rule.id in CHECKS:
+        if rule.id not in SPEAKS_OF:
             assert any((FIXTURES / name).rglob("*.py")), f"fixtures/{name} has no Python file"
-        else:
+        if rule.id not in CHECKS:
             for part in ("draft/config.json", "draft/header.json", "target/config.json"):
                 assert (FIXTURES / name / part).is_file(), f"fixtures/{name} has no {part}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flowcheck.checks.findings import Finding, Subject, Verdict, merged
+from flowcheck.checks.findings import Finding, ModeSubject, Verdict, merged
 from flowcheck.checks.rules import Rule, Severity
 from flowcheck.flow.facts import Facts, Flow, Mode, Open, Path, Phase, Place, Step
 
@@ -47,7 +47,7 @@ class Blame:
     mode: Mode
 
 
-def asks(subject: Subject) -> bool:
+def asks(subject: ModeSubject) -> bool:
     """Whether the capture mode of this flow or open question is anybody's concern."""
     if isinstance(subject, Open):
         return subject.phase is None or subject.phase in JUDGED
@@ -232,7 +232,7 @@ def _is_violation(open_: Open) -> bool:
 
 def _absent(facts: Facts) -> Iterator[tuple[str, Phase | None]]:
     """What the facts are silent about. A flow that vanishes is never a pass."""
-    subjects: tuple[Subject, ...] = (*facts.flows, *facts.open)
+    subjects: tuple[ModeSubject, ...] = (*facts.flows, *facts.open)
     for phase in JUDGED:
         if not any(subject.phase in (phase, None) for subject in subjects):
             yield phase.value, phase

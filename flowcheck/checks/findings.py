@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Union
 
 from flowcheck.checks.rules import Severity
 from flowcheck.flow.facts import Flow, Open, Phase, Place, Step
+from flowcheck.flow.pair_facts import CaptureRow
 
 if TYPE_CHECKING:
     from flowcheck.draft import Mismatch
 
-__all__ = ["Finding", "Subject", "Verdict", "merged"]
+__all__ = ["Finding", "ModeSubject", "Subject", "Verdict", "merged"]
 
-Subject = Union[Flow, Open]
-"""What a finding is about: a flow of the facts, or a question that stayed open."""
+ModeSubject = Union[Flow, Open]
+"""What a finding about the capture mode is about."""
+
+Subject = Union[Flow, Open, CaptureRow]
+"""What a finding is about: a flow of the facts, a question that stayed open, or what a path captures for a pair."""
 
 
 class Verdict(str, Enum):

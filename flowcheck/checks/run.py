@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flowcheck.checks import capture_mode
-from flowcheck.checks.findings import Finding, Subject, Verdict
+from flowcheck.checks.findings import Finding, ModeSubject, Verdict
 from flowcheck.checks.rules import Rule, RuleBook
 from flowcheck.flow.facts import Facts, Flow, Open
 
@@ -67,7 +67,7 @@ def verdicts(facts: Facts, findings: Sequence[Finding]) -> Verdicts:
         for subject in finding.subjects:
             spoken.setdefault(id(subject), []).append(finding)
 
-    def ends(subject: Subject) -> Verdict | None:
+    def ends(subject: ModeSubject) -> Verdict | None:
         if not capture_mode.asks(subject):
             return None
         heard = [finding.verdict for finding in spoken.get(id(subject), ())]
@@ -76,7 +76,7 @@ def verdicts(facts: Facts, findings: Sequence[Finding]) -> Verdicts:
         silent_proof = isinstance(subject, Flow) and not capture_mode.diagnose(subject)
         return Verdict.PROVED if silent_proof else Verdict.UNPROVED
 
-    def named(subject: Subject) -> tuple[str, ...]:
+    def named(subject: ModeSubject) -> tuple[str, ...]:
         return tuple(sorted({finding.rule for finding in spoken.get(id(subject), ())}))
 
     questions: dict[tuple[object, ...], Verdict] = {}
@@ -87,7 +87,7 @@ def verdicts(facts: Facts, findings: Sequence[Finding]) -> Verdicts:
             questions[question] = max(known, verdict, key=lambda each: each.weight)
 
     flows, open_ = tuple(map(ends, facts.flows)), tuple(map(ends, facts.open))
-    subjects: tuple[Subject, ...] = (*facts.flows, *facts.open)
+    subjects: tuple[ModeSubject, ...] = (*facts.flows, *facts.open)
     for subject, verdict in zip(subjects, (*flows, *open_), strict=True):
         answer(_question(subject), verdict)
     for finding in findings:
@@ -105,7 +105,7 @@ def verdicts(facts: Facts, findings: Sequence[Finding]) -> Verdicts:
     )
 
 
-def _question(subject: Subject) -> tuple[object, ...]:
+def _question(subject: ModeSubject) -> tuple[object, ...]:
     if isinstance(subject, Open) and not (subject.phase and subject.path and subject.worker):
         return (subject.question, subject.worker, subject.phase, subject.path)
     return (subject.phase, subject.path, subject.worker)

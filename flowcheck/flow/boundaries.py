@@ -9,7 +9,7 @@ from enum import Enum
 from flowcheck.flow.facts import Place
 from flowcheck.interp.contents import Content, Either, Named, Normed, Opaque, Source, whole
 
-__all__ = ["Boundary", "Capture", "Captured", "Reach", "Stream", "boundary_of"]
+__all__ = ["Boundary", "Capture", "Captured", "Reach", "RowLimit", "Stream", "boundary_of"]
 
 
 class Reach(str, Enum):
@@ -54,11 +54,34 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True)
+class RowLimit:
+    """A place that compares a number of rows with a number: of the batch ("rows"), of one rank's share of them ("share"),
+    or of all replicas together ("gathered").
+    """
+
+    whose: str
+    operator: str
+    number: int
+    place: Place
+
+    def cuts(self, shares: int, replicas: int) -> tuple[int, ...]:
+        """The numbers of rows of a batch from which on the answer may be another one, for so many shares and replicas."""
+        after = {"<": (0,), ">=": (0,), "<=": (1,), ">": (1,)}.get(self.operator, (0, 1))
+        values = [self.number + a for a in after]
+        if self.whose == "share":
+            values = [v * shares for v in values]
+        elif self.whose == "gathered":
+            values = [-(-v // replicas) for v in values]
+        return tuple(v for v in values if v > 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Capture:
     """What one class captures on one path. ``told``: the calls of its setter before that, in their order.
 
     ``question`` is why nothing is known, where nothing is. ``raised``: the forward certainly raises there. ``width``: the
     width of what is handed to the draft; ``None`` where it is not known. ``unmodelled``: what was called and has no model.
+    ``limits``: where the number of rows was compared with a number; the answer is that for the rows of the assumptions.
     """
 
     model: str
@@ -74,6 +97,7 @@ class Capture:
     question: str | None
     unmodelled: tuple[str, ...]
     assumptions: tuple[str, ...]
+    limits: tuple[RowLimit, ...] = ()
 
     @property
     def boundaries(self) -> tuple[int | None, ...]:

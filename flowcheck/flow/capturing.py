@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
-from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, Stream, boundary_of
+from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, RowLimit, Stream, boundary_of
 from flowcheck.flow.facts import Place
 from flowcheck.flow.forwarding import Arrival, Forwarding, ModelRun
 from flowcheck.flow.modes import place_of
@@ -29,7 +29,6 @@ def capture(
     config: Mapping[str, Any],
     ids: Sequence[int] | None = None,
     phases: Sequence[str] = ("extend", "verify"),
-    *,
     told: Told | None = None,
 ) -> tuple[Capture, ...]:
     """What a class captures for ids (None: the setter is called without any), one answer for each phase.
@@ -57,7 +56,7 @@ def _capture(
             question, raised = f"{raised[0]} is raised after calls that have no model", None
         return Capture(
             architecture, phase, told, run.layers if run is not None else layers, (), None, None, None, None,
-            raised, question, _unmodelled(run), _assumed(forwarding),
+            raised, question, _unmodelled(run), _assumed(forwarding), _limits(forwarding),
         )  # fmt: skip
 
     what = "its __init__"
@@ -93,6 +92,13 @@ def _assumed(forwarding: Forwarding) -> tuple[str, ...]:
     return (*absent, f"a batch of {forwarding.rows} rows on rank 0 of {forwarding.tp}")
 
 
+def _limits(forwarding: Forwarding) -> tuple[RowLimit, ...]:
+    """The comparisons of the number of rows that the run met."""
+    model = forwarding.it.config.tensors if forwarding.it is not None else None
+    found = model.limits.items() if model is not None else ()
+    return tuple(RowLimit(whose, op, n, place_of(site)) for (whose, op, n), site in found)
+
+
 def _unmodelled(run: ModelRun | None) -> tuple[str, ...]:
     model = run.it.config.tensors if run is not None else None
     return tuple(f"{k} ({v})" for k, v in model.unmodelled.items()) if model is not None else ()
@@ -124,7 +130,7 @@ def _read_arrival(
     return Capture(
         run.name, phase, told, run.layers, states, width, rows, concat,
         place_of(arrival.site) if arrival.site is not None else None,
-        raised, question, _unmodelled(run), _assumed(forwarding),
+        raised, question, _unmodelled(run), _assumed(forwarding), _limits(forwarding),
     )  # fmt: skip
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,53 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Kernels", "load_kernels"]
+__all__ = ["Deployment", "Kernels", "load_kernels"]
 
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What decides which ranks share what: ``tp`` ranks, attention in ``replicas`` (1: no data-parallel attention), the
+    backend that sends tokens to experts on other ranks ("none": every rank has a part of each expert), and whether the
+    all-reduce may be fused into the next norm.
+
+    Raises ValueError where the ranks cannot be shared out so.
+    """
+
+    tp: int = 8
+    replicas: int = 1
+    a2a: str = "none"
+    fusion: bool = False
+
+    def __post_init__(self) -> None:
+        if self.replicas < 1 or self.tp % self.replicas:
+            raise ValueError(f"{self.tp} ranks cannot be {self.replicas} replicas")
+
+    def sizes(self) -> dict[str, int]:
+        """How many ranks a group has. Those of "experts" hold parts of one sum: where tokens are sent, it comes back whole."""
+        sent = self.a2a != "none"
+        return {
+            "tp": self.tp,
+            "attn_tp": self.tp // self.replicas,
+            "attn_dp": self.replicas,
+            "moe_tp": 1 if sent else self.tp,
+            "ep": self.tp if sent else 1,
+            "experts": 1 if sent else self.tp,
+        }
+
+    def groups(self) -> tuple[dict[str, str], dict[str, int]]:
+        """What to call each group, so that the same ranks have one name, and how many ranks each has."""
+        sizes = self.sizes()
+        names = {g: "tp" if n == self.tp and g != "attn_dp" else g for g, n in sizes.items()}
+        return names, {names[g]: n for g, n in sizes.items()}
+
+    def words(self) -> dict[str, object]:
+        """What the facts may say."""
+        switches = {"replicated": self.replicas > 1, "a2a": self.a2a, "A2A": self.a2a.upper()}
+        return {**self.sizes(), **switches}
 
 
 class ContractWords(_Table):
@@ -46,14 +90,18 @@ class ContractWords(_Table):
             raise ValueError(f"no such kind of contract (there are {', '.join(sorted(KINDS))})")
         return kind
 
-    def contract(self) -> Contract:
-        """The contract as the interpreter takes it; TOML has no None, so "none" is written for it."""
+    def contract(self, names: Mapping[str, str]) -> Contract:
+        """The contract as the interpreter takes it; TOML has no None, so "none" is written for it.
+
+        ``names``: what groups are called where several are the same ranks.
+        """
         value = None if self.value == "none" else self.value
+        groups = [names.get(g, g) for g in self.group.split("|")] if self.group is not None else None
         return Contract(
             self.kind,
             self.inputs,
             self.width,
-            self.group,
+            "|".join(dict.fromkeys(groups)) if groups is not None else None,
             self.complete,
             self.split,
             self.part,
@@ -65,10 +113,11 @@ class ContractWords(_Table):
 
 
 class BatchWords(_Table):
-    """The batch that a forward is given."""
+    """The batch that a forward is given. ``replicated``: what it has, by its kind, where attention has replicas."""
 
     class_name: str
     values: dict[str, Any]
+    replicated: dict[str, dict[str, Any]]
     unknown: tuple[str, ...]
 
 
@@ -87,16 +136,16 @@ class ForwardWords(_Table):
 
 
 class FactWords(_Table):
-    """Facts of the deployment, beyond those of the vocabulary. "$tp" is the number of ranks."""
+    """Facts of the deployment, beyond those of the vocabulary. What begins with "$" is a word of :class:`Deployment`."""
 
     functions: dict[str, Any]
     settings: dict[str, Any]
     arguments: dict[str, Any]
     expressions: dict[str, Any]
     attributes: dict[str, Any]
+    config: dict[str, Any]
     resolved: dict[str, str]
     globals: dict[str, Any]
-    groups: tuple[str, ...]
     instances: dict[str, str]
     fusion: dict[str, tuple[Any, Any]]
 
@@ -113,14 +162,14 @@ class Kernels(_Table):
     external: tuple[ContractWords, ...]
     unknown: tuple[ContractWords, ...]
 
-    def model(self, tp: int) -> TensorModel:
-        """What the interpreter knows of tensors, for so many ranks."""
+    def model(self, deployment: Deployment) -> TensorModel:
+        """What the interpreter knows of tensors, for one deployment."""
+        names, sizes = deployment.groups()
         functions, classes, externals, unknowns = (
-            {name: entry.contract() for entry in words for name in entry.names}
+            {name: entry.contract(names) for entry in words for name in entry.names}
             for words in (self.function, self.cls, self.external, self.unknown)
         )
-        ranks = dict.fromkeys(self.facts.groups, tp)
-        return TensorModel(functions, classes, externals, unknowns, self.pure, ranks)
+        return TensorModel(functions, classes, externals, unknowns, self.pure, sizes)
 
 
 def load_kernels(path: Path) -> Kernels:

@@ -14,7 +14,7 @@ from typing import Any
 
 from flowcheck.data import rules_dir
 from flowcheck.flow import setters, targets
-from flowcheck.flow.contracts import Kernels, load_kernels
+from flowcheck.flow.contracts import Deployment, Kernels, load_kernels
 from flowcheck.flow.roles import class_value
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.interp import attributes, calls, classes
@@ -22,6 +22,7 @@ from flowcheck.interp.contents import Content, Rows, Width
 from flowcheck.interp.engine import Config, Interpreter
 from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.ranks import rank_in
 from flowcheck.interp.tensors import make
 from flowcheck.interp.trails import Site
 from flowcheck.interp.unify import unified
@@ -76,37 +77,49 @@ class Forwarding:
         *,
         tp: int = 8,
         fusion: bool = False,
+        dp_attention: int = 1,
+        a2a: str = "none",
         words: Vocabulary | None = None,
         kernels: Kernels | None = None,
         settings: Mapping[str, object] | None = None,
         rows: int = 37,
+        program: Program | None = None,
     ) -> None:
         self.tree = tree
+        self.deployment = Deployment(tp, dp_attention, a2a, fusion)
         self.tp = tp
         self.fusion = fusion
         self.rows = rows
         self.words = words if words is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
         self.kernels = kernels if kernels is not None else load_kernels(rules_dir() / "kernels.toml")
         self.settings = dict(settings or {})
-        self.program = Program(SyntaxStore(tree, None))
+        self.program = program if program is not None else Program(SyntaxStore(tree, None))
         self.it: Interpreter | None = None
         self.arrivals: list[Arrival] = []
 
     # ------------------------------------------------------------------------------------------------------ config
     def _literal(self, v: object, name: str = "") -> Value:
-        if v == "$group":
-            return Unknown(name, ("group", self.kernels.facts.groups[0]), not_none=True)
+        """A fact as a value: "$group x" is a group of ranks, "$rank x" the rank in it, "none" is None, and any other "$x" is
+        a word of the deployment.
+        """
+        if isinstance(v, str) and v.startswith("$group "):
+            return Unknown(name, ("group", self.deployment.groups()[0][v[7:]]), not_none=True)
+        if isinstance(v, str) and v.startswith("$rank "):
+            group = self.deployment.groups()[0][v[6:]]
+            alone = group == "tp" or self.deployment.groups()[1][group] == 1  # no code asks which of all ranks it is
+            return Known(0) if alone else rank_in(group)
         if v in ("$true", "$false"):
             return ExternalV(f"flowcheck.{str(v)[1:]}")
         if v == "$algorithm":
             return Known("EAGLE3")
         if v == "none":
             return NONE
-        if v == "$tp":
-            return Known(self.tp)
+        if isinstance(v, str) and v.startswith("$"):
+            return Known(self.deployment.words()[v[1:]])
         return Known(v)
 
-    def _interpreter(self) -> Interpreter:
+    def interpreter(self) -> Interpreter:
+        """A new interpreter that knows tensors, under the facts of the deployment."""
         words, facts = self.words.scenario, self.kernels.facts
         functions: dict[str, Value] = dict.fromkeys(words.true_functions, TRUE)
         functions.update(dict.fromkeys(words.false_functions, FALSE))
@@ -127,7 +140,7 @@ class Forwarding:
         settings = {k: self._literal(v, k) for k, v in (*facts.settings.items(), *self.settings.items())}
         for name, by_switch in facts.fusion.items():
             settings.setdefault(name, self._literal(by_switch[self.fusion]))
-        model = self.kernels.model(self.tp)
+        model = self.kernels.model(self.deployment)
         config = Config(
             follow_raises=False,
             functions=functions,
@@ -157,6 +170,9 @@ class Forwarding:
         config.externals["torch.get_device_module()"] = ExternalV(f"torch.{words.device}")
         config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
         it.forced_facts[("value", ("rows",))] = self.rows
+        it.forced_facts.update({("value", ("rank", group)): 0 for group in self.deployment.sizes()})
+        it.forced_facts[("value", ("share", ("rows",)))] = max(1, self.rows // self.deployment.sizes()["attn_tp"])
+        it.forced_facts[("value", ("gathered", ("rows",)))] = self.rows * self.deployment.replicas
         for name, text in members.items():
             found = self._named_member(it, *text.split("."))
             if found is not None:
@@ -167,7 +183,9 @@ class Forwarding:
         return it
 
     def _named_member(self, it: Interpreter, cls: str, name: str) -> Value | None:
-        """A member of an enum of the tree, by name."""
+        """A member of an enum of the tree, by name; "$x" is a word of the deployment."""
+        if name.startswith("$"):
+            name = str(self.deployment.words()[name[1:]])
         for module in self.program.corpus.modules_with(cls, name):
             c = class_value(it, module, cls) if any(getattr(s, "name", None) == cls for s in module.body) else None
             if c is not None and c.enum_kind:
@@ -212,7 +230,7 @@ class Forwarding:
 
     def build(self, architecture: str, config: Mapping[str, Any]) -> ModelRun:
         """Makes a model by interpreting its ``__init__``. Raises LookupError, Dead or Budget."""
-        it = self.it = self._interpreter()
+        it = self.it = self.interpreter()
         self.arrivals = []
         cls = targets.registered(it, self.words, architecture)
         if cls is None:
@@ -220,6 +238,14 @@ class Forwarding:
         state = State(it.base)
         frame = it.module_frame(cls.module)
         given = targets.config_of(it, self.words, cls, config)
+        self.furnish(it, state, given)
+        model = calls.call(it, cls, [], {self.words.models.config_argument: given}, state, None, frame)
+        run = ModelRun(it, state, model, self._layers_of(it, state, given) or self.layer_count(config), architecture)
+        self.name_modules(run)
+        return run
+
+    def furnish(self, it: Interpreter, state: State, given: Value) -> None:
+        """Makes what the tree keeps beside a model with this configuration: instances, and what it resolves."""
         for name, wanted in self.kernels.facts.instances.items():
             kind = self._named_class(it, wanted)
             if kind is not None:
@@ -228,10 +254,6 @@ class Forwarding:
             value = self._resolved(it, state, resolver, given)
             if value is not None:
                 it.config.settings[name] = value
-        model = calls.call(it, cls, [], {self.words.models.config_argument: given}, state, None, frame)
-        run = ModelRun(it, state, model, self._layers_of(it, state, given) or self.layer_count(config), architecture)
-        self._name_modules(run)
-        return run
 
     def _resolved(self, it: Interpreter, state: State, name: str, config: Value) -> Value | None:
         """What a function of the tree makes of the configuration; None where the tree has none of the name."""
@@ -261,7 +283,7 @@ class Forwarding:
                 return held.value
         return 0
 
-    def _name_modules(self, run: ModelRun) -> None:
+    def name_modules(self, run: ModelRun) -> None:
         """Names every module of the model by the attributes that lead to it, as PyTorch does."""
         model = run.it.config.tensors
         assert model is not None
@@ -306,6 +328,11 @@ class Forwarding:
                 if name not in words.unknown and isinstance(default, Known):
                     obj.attrs[name] = default
         obj.attrs.update({k: self._literal(v) for k, v in words.values.items()})
+        for name, text in words.replicated.get(member, {}).items() if self.deployment.replicas > 1 else ():
+            if isinstance(text, str) and text.startswith("$member "):
+                obj.attrs[name] = self._named_member(it, *text[8:].split(".")) or Unknown(text)
+            else:
+                obj.attrs[name] = self._literal(text)
         obj.attrs[self.words.phase.attribute] = self._member(it, self.words.phase.members, member)
         obj.attrs[self.words.mode.attribute] = self._member(it, self.words.mode.members, self.words.mode.required)
         return Ref(run.state.new(obj))

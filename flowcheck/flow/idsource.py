@@ -23,6 +23,7 @@ from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.setters import hook_of, left_on, no_hook, recorded
 from flowcheck.flow.targets import Target, literal, model_interpreter, target_of
 from flowcheck.flow.vocabulary import Vocabulary
+from flowcheck.flow.width import KeyRead
 from flowcheck.interp import attributes, calls, classes, documents
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.frames import Budget, Dead, Frame, Raised
@@ -82,7 +83,8 @@ class Startup:
     """What the start of a server tells the target: the calls in their order, what each runner recorded, what is left.
 
     ``missing`` is set where the target has nothing to be told by: a server that asks it stops there, as ``stopped`` says.
-    ``unmet``: file and line of calls of this scenario's setter that the tree spells and the walk did not come to.
+    ``unmet``: file and line of calls of this scenario's setter that the tree spells and the walk did not come to. ``reads``: the
+    keys of the draft's file that the start asks for.
     """
 
     calls: tuple[SetterCall, ...]
@@ -92,6 +94,7 @@ class Startup:
     missing: NoHook | None = None
     stopped: str = ""
     steps: int = 0
+    reads: tuple[KeyRead, ...] = ()
 
 
 def startup(
@@ -118,6 +121,7 @@ class _Start:
     architectures: Sequence[str]
     calls: list[SetterCall] = field(default_factory=list)
     recordings: dict[int, Recording] = field(default_factory=dict)
+    reads: dict[str, dict[Site, None]] = field(default_factory=dict)
 
     def run(self) -> Startup:
         words = self.words
@@ -157,7 +161,9 @@ class _Start:
             stopped += f": {raised[-1].name} at {place_of(site)}" if site is not None else f": {raised[-1].name}"
         recordings = tuple(dict.fromkeys(self.recordings.values()))
         missing = self._missing()
-        return Startup(tuple(dict.fromkeys(self.calls)), recordings, final, self._unmet(), missing, stopped, it.steps)
+        calls_ = tuple(dict.fromkeys(self.calls))
+        reads = tuple(KeyRead(key, tuple(map(place_of, sites))) for key, sites in self.reads.items())
+        return Startup(calls_, recordings, final, self._unmet(), missing, stopped, it.steps, reads)
 
     def _missing(self) -> NoHook | None:
         it, method = self.it, hook_of(self.words, self.scenario.algorithm)
@@ -228,6 +234,7 @@ class _Start:
         config.sliced = self._sliced
         config.follow_raises = False
         config.on_call = self._called
+        config.on_key = self._read
         config.attributes[("*", words.target.model_attribute)] = self._model
         for name in (*words.capture.config_attributes, *words.capture.text_config_attributes):
             config.attributes[("*", name)] = self._file
@@ -286,6 +293,13 @@ class _Start:
         return self.target.config if told == FALSE else join(self.draft, self.target.config)
 
     # ------------------------------------------------------------------------------------------------------ events
+    def _read(self, it: Interpreter, oid: int, name: str, site: Site | None) -> None:
+        path = self.keys.get(oid) if oid != self.draft.oid else ""
+        if path is not None and not name.startswith("__"):
+            found = self.reads.setdefault(f"{path}.{name}" if path else name, {})
+            if site is not None:
+                found.setdefault(site)
+
     def _called(
         self,
         it: Interpreter,

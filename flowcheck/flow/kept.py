@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -23,23 +24,30 @@ from flowcheck.flow.facts import Facts, ScanStats
 from flowcheck.flow.scenario import Scenario
 from flowcheck.source import SourceWarning, Tree
 
-__all__ = ["KeptFacts"]
+__all__ = ["Kept", "KeptFacts", "question_of"]
 
 _MAGIC = b"flowcheck.facts/2\n"
 _DIGEST = 32
 
+TABLES = ("vocabulary.toml", "kernels.toml")
+"""What is known of SGLang by name, and changes answers."""
 
-class KeptFacts:
-    """The facts of one tree under one scenario, in a folder that many scans share."""
 
-    def __init__(self, folder: Path, tree: Tree, scenario: Scenario) -> None:
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """One answer about one tree, in a folder that many scans share. ``question`` is all that it depends on beside the tree
+    and the code; ``shape`` is the type of the answer."""
+
+    def __init__(self, folder: Path, tree: Tree, question: object, shape: type[T]) -> None:
         key = hashlib.sha256(_MAGIC + _code() + tree.package_digest.encode())
-        settings = sorted((k, type(v).__name__, repr(v)) for k, v in scenario.settings.items())
-        key.update(repr((scenario.algorithm, settings, sorted(tree.core_paths()))).encode())
+        key.update(repr((question, sorted(tree.core_paths()))).encode())
         self.path = folder / f"{key.hexdigest()}.msgpack"
+        self.shape = shape
 
-    def load(self) -> tuple[Facts, tuple[SourceWarning, ...]] | None:
-        """The facts and what was said of broken files; the cost is this scan's: nothing was parsed or evaluated."""
+    def load(self) -> T | None:
+        """The answer, or None where none is kept; a damaged one is removed."""
         try:
             data = self.path.read_bytes()
         except OSError:
@@ -48,17 +56,15 @@ class KeptFacts:
         body = data[start:]
         if data[:start] == _MAGIC + hashlib.sha256(body).digest():
             with suppress(msgspec.MsgspecError, ValueError, TypeError):
-                facts, warnings = msgspec.msgpack.decode(body, type=tuple[Facts, tuple[SourceWarning, ...]])
-                s = facts.stats
-                return replace(facts, stats=ScanStats(s.files_indexed, s.definitions_indexed)), warnings
+                return msgspec.msgpack.decode(body, type=self.shape)
         with suppress(OSError):
             self.path.unlink()
         return None
 
-    def save(self, facts: Facts, warnings: tuple[SourceWarning, ...]) -> None:
-        """Keeps the facts for the next scan; in silence where that cannot be done."""
+    def save(self, answer: T) -> None:
+        """Keeps the answer for the next scan; in silence where that cannot be done."""
         try:
-            body = msgspec.msgpack.encode((facts, warnings))
+            body = msgspec.msgpack.encode(answer)
         except (ValueError, OverflowError):  # a file's name that is no UTF-8
             return
         part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
@@ -71,6 +77,31 @@ class KeptFacts:
                 part.unlink()
 
 
+def question_of(scenario: Scenario) -> tuple[object, ...]:
+    """A scenario as a part of a question."""
+    return scenario.algorithm, sorted((k, type(v).__name__, repr(v)) for k, v in scenario.settings.items())
+
+
+class KeptFacts:
+    """The facts of one tree under one scenario, and what was said of broken files."""
+
+    def __init__(self, folder: Path, tree: Tree, scenario: Scenario) -> None:
+        self.kept = Kept(folder, tree, question_of(scenario), tuple[Facts, tuple[SourceWarning, ...]])
+
+    def load(self) -> tuple[Facts, tuple[SourceWarning, ...]] | None:
+        """The facts and what was said of broken files; the cost is this scan's: nothing was parsed or evaluated."""
+        found = self.kept.load()
+        if found is None:
+            return None
+        facts, warnings = found
+        s = facts.stats
+        return replace(facts, stats=ScanStats(s.files_indexed, s.definitions_indexed)), warnings
+
+    def save(self, facts: Facts, warnings: tuple[SourceWarning, ...]) -> None:
+        """Keeps the facts for the next scan."""
+        self.kept.save((facts, warnings))
+
+
 @lru_cache(maxsize=1)
 def _code() -> bytes:
     """A digest of what evaluates: flowcheck's code and vocabulary, Python, libcst."""
@@ -78,6 +109,6 @@ def _code() -> bytes:
     whole = hashlib.sha256(sys.version.encode())
     with suppress(PackageNotFoundError):
         whole.update(version("libcst").encode())
-    for path in [*sorted(package.rglob("*.py")), rules_dir() / "vocabulary.toml"]:
+    for path in [*sorted(package.rglob("*.py")), *(rules_dir() / name for name in TABLES)]:
         whole.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return whole.digest()

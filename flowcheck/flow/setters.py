@@ -35,7 +35,10 @@ from flowcheck.interp.values import (
 from flowcheck.syntax import ir
 from flowcheck.syntax.ir import Span
 
-__all__ = ["Ids", "Journal", "ask", "capture_request", "capture_requests", "hook_of", "left_on", "no_hook", "recorded"]
+__all__ = [
+    "Ids", "Journal", "ask", "capture_request", "capture_requests", "class_place", "hook_of", "left_on", "no_hook", "raise_of",
+    "recorded",
+]  # fmt: skip
 
 Ids = Sequence[int] | None
 DEEPEST_PART = 12
@@ -157,10 +160,11 @@ def no_hook(it: Interpreter, words: Vocabulary, target: Target, method: str) -> 
             cls = it.base_state.obj(x.oid).cls if isinstance(x, Ref) else None
             if cls is not None and isinstance(classes.class_attr(it, cls, method, it.base_state), FuncV):
                 inner.append(name)
-    return NoHook(target.cls.name, method, _class_place(target.cls), tuple(dict.fromkeys(inner)))
+    return NoHook(target.cls.name, method, class_place(target.cls), tuple(dict.fromkeys(inner)))
 
 
-def _class_place(cls: ClassV) -> Place | None:
+def class_place(cls: ClassV) -> Place | None:
+    """Where a class of the tree is defined."""
     node: ir.ClassDef = cls.node
     if cls.module.syntax is None:
         return None
@@ -204,7 +208,7 @@ def left_on(
         flags=tuple(each for each in flagged if each is not None),
         settings=tuple(settings),
         unclear=tuple(unclear),
-        raised=tuple(dict.fromkeys(_raise_of(r) for r in raised)),
+        raised=tuple(dict.fromkeys(raise_of(r) for r in raised)),
         returns=returns,
         missing=missing,
     )
@@ -314,7 +318,8 @@ def _flag(v: Value) -> bool | None:
     return options[0].value if len(options) == 1 and isinstance(options[0], Known) else None
 
 
-def _raise_of(r: Raised) -> Raise:
+def raise_of(r: Raised) -> Raise:
+    """An exception as a fact."""
     name = r.cls.name if r.cls is not None else r.name
     try:
         place = place_of(r.site) if r.site is not None else None

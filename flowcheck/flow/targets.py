@@ -30,7 +30,7 @@ STEPS = 4_000_000
 
 
 class NoTarget(Exception):
-    """The tree registers no class for the architecture; str is one line for people."""
+    """The tree registers no class for the architecture that a configuration makes; str is one line for people."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,10 @@ def target_of(
         cls = registered(it, words, architecture)
         if cls is not None:
             config = config_of(it, words, cls, raw, label)
-            return Target(architecture, cls, instance_of(it, words, cls, config), config)
+            try:
+                return Target(architecture, cls, instance_of(it, words, cls, config), config)
+            except Dead:
+                raise NoTarget(f"{architecture} of this tree cannot be made with a configuration") from None
     named = ", ".join(architectures) or "a configuration without architectures"
     raise NoTarget(f"this tree registers no model class for {named}")
 

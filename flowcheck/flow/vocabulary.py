@@ -90,6 +90,18 @@ class CaptureWords(_Table):
     arguments: dict[str, Any]
 
 
+class DraftWords(_Table):
+    """How a draft's layers say how wide they are, and how a draft takes the tensors of a checkpoint."""
+
+    in_features: tuple[str, ...]
+    out_features: tuple[str, ...]
+    attention: tuple[str, ...]
+    load: str
+    loader: str
+    embeddings: tuple[str, ...]
+    bare: tuple[str, ...]
+
+
 class ConfigurationWords(_Table):
     """How configurations of models look in memory."""
 
@@ -97,6 +109,7 @@ class ConfigurationWords(_Table):
     object_keys: tuple[str, ...]
     inner_models: tuple[str, ...]
     text_parts: tuple[str, ...]
+    width_keys: tuple[str, ...]
     given: tuple[str, ...]
     defaults: dict[str, dict[str, Any]]
 
@@ -141,6 +154,7 @@ class Vocabulary(_Table):
     target: TargetWords
     models: ModelWords
     capture: CaptureWords
+    draft: DraftWords
     configurations: ConfigurationWords
     metadata: MetadataWords
     graph: GraphWords

@@ -344,6 +344,8 @@ def _of_object(
     obj = st.get(b.oid)
     if obj is None:
         return Unknown("an object that is gone")
+    if it.config.on_key is not None and documents.is_document(obj):
+        documents.asked(it, b.oid, name, fr, node)
     if obj.cls is None:
         if obj.kind == "tensor" and it.config.tensors is not None:
             return it.config.tensors.attribute(it, b, obj, name, default, fr, st, node)

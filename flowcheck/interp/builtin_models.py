@@ -11,6 +11,7 @@ from flowcheck.interp import (
     calls,
     classes,
     dispatch_models,
+    documents,
     handover,
     iteration_models,
     operators,
@@ -236,6 +237,9 @@ def _getattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
 def _hasattr(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value:
     if not isinstance(a[1], Known):
         return Unknown("hasattr")
+    for x in alternatives(a[0]) if it.config.on_key is not None else ():
+        if isinstance(x, Ref):
+            documents.asked(it, x.oid, a[1], fr, node)
     v = attributes.get_or(it, a[0], str(a[1].value), _MISSING, fr, st)
     options = alternatives(v)
     if options == (_MISSING,):

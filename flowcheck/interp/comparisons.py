@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import calls, classes, views
+from flowcheck.interp import calls, classes, documents, views
 from flowcheck.interp.confined import entry_of
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration import iterate, record_items
+from flowcheck.interp.ranks import note_limit
 from flowcheck.interp.truth import (
     ORDER,
     ORDER_DUNDER,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
 def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, e: ir.Node | None) -> Value:
     """The value of ``a op b``; usually a bool, an Unknown with a key where the operands have identities."""
+    if it.config.on_compare is not None:
+        it.config.on_compare(it, op, a, b, fr.site(e) if e is not None else None)
     if isinstance(a, Union) or isinstance(b, Union):
         pairs: list[tuple[Value, ...]] = [(x, y) for x in alternatives(a) for y in alternatives(b)]
         if op in ("is", "is not"):
@@ -79,7 +82,7 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
     if op in ("==", "!="):
         r = equal(it, a, b, fr, st, e)
         if r is None:
-            return Unknown("equality", _compare_key(it, op, a, b))
+            return _undecided(it, "equality", op, a, b, fr, e)
         return Known(r if op == "==" else not r)
     for subject, other, name in ((a, b, ORDER_DUNDER[op][0]), (b, a, ORDER_DUNDER[op][1])):
         cls = class_of(subject, st)
@@ -104,7 +107,15 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
             except TypeError:
                 it.throw("TypeError", st, e, fr)
     it.may_raise(st, e, fr)
-    return Unknown("ordering", _compare_key(it, op, a, b))
+    return _undecided(it, "ordering", op, a, b, fr, e)
+
+
+def _undecided(it: Interpreter, what: str, op: str, a: Value, b: Value, fr: Frame, e: ir.Node | None) -> Unknown:
+    """A comparison that the values do not decide; what is compared with a number of rows is noted."""
+    key = _compare_key(it, op, a, b)
+    if it.config.tensors is not None and e is not None:
+        note_limit(it.config.tensors.limits, key, fr.site(e))
+    return Unknown(what, key)
 
 
 def python_value(v: Value, st: State) -> tuple[Any] | None:
@@ -362,6 +373,8 @@ def contains(it: Interpreter, a: Value, b: Value, fr: Frame, st: State, e: ir.No
                 return None
         if obj is not None and obj.kind in ("dict", "set"):
             need_hash(it, a, fr, st, e)
+            if it.config.on_key is not None:
+                documents.asked(it, b.oid, a, fr, e)
         if obj is not None and obj.kind == "dict" and obj.items is not None:
             key = it.key(a)
             if key is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, functions, managers, operators, queue_models, views
+from flowcheck.interp import attributes, documents, functions, managers, operators, queue_models, views
 from flowcheck.interp.confined import drop_entry, entry_of, store_entry
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration_models import key_each, ordered
@@ -125,6 +125,8 @@ def _dict_method(
     it: Interpreter, x: Ref, obj: Obj, name: str, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame
 ) -> Value:
     key = it.key(a[0]) if a else None
+    if it.config.on_key is not None and a and name in ("get", "pop", "setdefault"):
+        documents.asked(it, x.oid, a[0], fr, node)
     unknown = obj.elements if obj.elements is not None else Unknown("a value of a mapping")
     if name == "get":
         default = a[1] if len(a) > 1 else kw.get("default", NONE)

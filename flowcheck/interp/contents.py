@@ -7,7 +7,8 @@ and the reason.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Union
 
@@ -16,7 +17,7 @@ from flowcheck.interp.values import Known, Unknown, Value
 
 __all__ = [
     "NOTHING", "Content", "Either", "Named", "Normed", "Opaque", "Rows", "Segment", "Source", "Term", "Width", "either",
-    "leaves", "named", "value_of", "width_of",
+    "leaves", "named", "one_rank_apart", "value_of", "whole", "width_of",
 ]  # fmt: skip
 
 MOST_TERMS = 4096
@@ -244,8 +245,18 @@ class Content:
             return self
         if self.terms == other.terms:
             return Content(self.terms, self.lost or other.lost)
+        if _APART:
+            return self._one_rank_apart(other, _APART[-1])
         lost = self.lost or other.lost or "differs from path to path"
         return Content(self.terms & other.terms, lost)
+
+    def _one_rank_apart(self, others: Content, group: str) -> Content:
+        """What each rank has where rank 0 has this and the others have that: what it alone has is its part of a sum."""
+        own = self.terms - others.terms
+        if others.terms - self.terms or any(group in t.pending for t in own):
+            return Content(self.terms & others.terms, "differs from rank to rank")
+        parts = frozenset(Term(t.source, t.number, t.tokens, t.pending | {group}) for t in own)
+        return Content(self.terms & others.terms, self.lost or others.lost).plus(Content(parts))
 
     @property
     def pending(self) -> frozenset[str]:
@@ -277,6 +288,17 @@ def _tidy(number: float) -> float:
 
 
 NOTHING = Content()
+_APART: list[str] = []
+
+
+@contextmanager
+def one_rank_apart(group: str) -> Iterator[None]:
+    """While it is open, contents that are joined are those of rank 0 and of the other ranks of a group, in this order."""
+    _APART.append(group)
+    try:
+        yield
+    finally:
+        _APART.pop()
 
 
 def named(path: str, *pending: str) -> Content:
@@ -347,32 +369,38 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """What a storage holds, column range by column range, and who wrote it in place, the last one last."""
+    """What a storage holds, column range by column range, and who wrote it in place, the last one last.
+
+    ``kin``: the addresses of storages that stand for a part of its rows, or of whose rows it stands for a part: what is
+    written into one may be seen in the other.
+    """
 
     segments: tuple[Segment, ...]
     writers: tuple[Site, ...] = field(default=(), compare=False)
+    kin: frozenset[int] = frozenset()
 
     def either(self, event: int, other: Storage) -> Storage | None:
         """A storage that holds one or the other, where the columns are the same (see :func:`either`)."""
-        if [s.width for s in self.segments] != [s.width for s in other.segments]:
-            return None
+        if _APART or [s.width for s in self.segments] != [s.width for s in other.segments]:
+            return None  # what ranks hold is no choice between them: it is joined as what each of them has
         pairs = zip(self.segments, other.segments, strict=True)
         parts = tuple(Segment(a.width, either(event, a.content, b.content)) for a, b in pairs)
         return Storage(parts, self.writers if len(self.writers) >= len(other.writers) else other.writers)
 
     def joined(self, other: Storage) -> Storage:
         """What is certain of a storage that holds one or the other."""
+        kin = self.kin | other.kin
         if self.segments == other.segments:
-            return self
+            return self if kin == self.kin else Storage(self.segments, self.writers, kin)
         writers = self.writers if len(self.writers) >= len(other.writers) else other.writers
         if [s.width for s in self.segments] == [s.width for s in other.segments]:
             pairs = zip(self.segments, other.segments, strict=True)
-            return Storage(tuple(Segment(a.width, a.content.joined(b.content)) for a, b in pairs), writers)
+            return Storage(tuple(Segment(a.width, a.content.joined(b.content)) for a, b in pairs), writers, kin)
         whole: Content | None = None
         for s in (*self.segments, *other.segments):
             whole = s.content if whole is None else whole.joined(s.content)
         lost = Content((whole or NOTHING).terms, "columns differ from path to path")
-        return Storage((Segment(_total(self.segments), lost),), writers)
+        return Storage((Segment(_total(self.segments), lost),), writers, kin)
 
 
 def _total(segments: tuple[Segment, ...]) -> Width | None:

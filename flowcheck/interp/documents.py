@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flowcheck.interp.frames import Frame
     from flowcheck.syntax import ir
 
-__all__ = ["Absent", "attribute", "dict_of", "document", "is_document", "paths_of"]
+__all__ = ["Absent", "asked", "attribute", "dict_of", "document", "is_document", "paths_of"]
 
 DEEPEST = 40
 
@@ -55,6 +55,13 @@ def document(
 def is_document(obj: Obj) -> bool:
     """Whether the keys of a document are what the object has."""
     return isinstance(obj.tag, Absent)
+
+
+def asked(it: Interpreter, oid: int, key: object, fr: Frame, node: ir.Node | None) -> None:
+    """Tells whoever wants to know that a name of a document, or a key of a mapping, is read."""
+    name = key.value if isinstance(key, Known) else key
+    if it.config.on_key is not None and isinstance(name, str):
+        it.config.on_key(it, oid, name, fr.site(node) if node is not None else None)
 
 
 def attribute(

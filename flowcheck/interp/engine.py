@@ -43,6 +43,8 @@ __all__ = ["Budget", "CallEvent", "Config", "Dead", "Frame", "Interpreter", "Out
 
 
 ValueSource = Value | Callable[["Interpreter", Value, Obj], "Value | None"]
+OnKey = Callable[["Interpreter", int, str, "Site | None"], None]
+OnCompare = Callable[["Interpreter", str, Value, Value, "Site | None"], None]
 OnCall = Callable[["Interpreter", FuncV, list[Value], dict[str, Value], State, "Site | None", Frame], "Value | None"]
 
 
@@ -67,7 +69,9 @@ class Config:
     attribute that a statement makes (object, None if it is not known, name, site). ``on_call``: sees every call of a
     function of the tree before it is entered (function, arguments, keywords, state, site, caller); a returned value
     is the call's result. ``on_return``: sees what every function of the tree returns (function, arguments, value,
-    state, frame). ``apart``: the states in which a call is run one by one and not at once, each with
+    state, frame). ``on_key``: sees every reading of a name of a document or of a key of a mapping, if it is there or not
+    (address, name, site). ``on_compare``: sees the operands of every comparison (operator, left, right, site). ``apart``: the
+    states in which a call is run one by one and not at once, each with
     what it is called in ``Interpreter.arms`` meanwhile (function, arguments, state, frame); none where that makes no difference.
     ``follow_raises``: whether an exception that nothing on the stack can catch is followed outwards through ``finally``
     and context managers; without, it is only noted. ``tensors``: what tensors do; without, they are unknown.
@@ -96,6 +100,8 @@ class Config:
     on_write: Callable[[Interpreter, Ref | None, str, Site], None] | None = None
     on_call: OnCall | None = None
     on_return: Callable[[Interpreter, FuncV, list[Value], Value, State, Frame], None] | None = None
+    on_key: OnKey | None = None
+    on_compare: OnCompare | None = None
     apart: Callable[[FuncV, list[Value], State, Frame], list[tuple[State, Hashable]]] | None = None
     follow_raises: bool = True
     lasting: bool = False
@@ -219,6 +225,10 @@ class Interpreter:
         """The value of an expression; raises Dead when no state continues after it."""
         self.tick()
         return self._eval[type(e)](self, e, frame, state)
+
+    def evaluates(self, kind: type[ir.Expr], function: Callable[[Interpreter, Any, Frame, State], Value]) -> None:
+        """From now on, expressions of this kind are what ``function`` says: for questions about what they decide."""
+        self._eval = {**self._eval, kind: function}
 
     def exec_block(self, body: Sequence[ir.Stmt], frame: Frame, state: State) -> list[Outcome]:
         """Runs statements; the outcomes' states are all the ways in which the block ends without raising."""

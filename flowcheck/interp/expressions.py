@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import attributes, builtin_models, calls, functions, names, operators, refine, statements, views
+from flowcheck.interp import (
+    attributes,
+    builtin_models,
+    calls,
+    functions,
+    names,
+    operators,
+    ranks,
+    refine,
+    statements,
+    views,
+)
 from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.values import (
@@ -212,6 +223,9 @@ def _compare(it: Interpreter, e: ir.Compare, fr: Frame, st: State) -> Value:
 def _ifexp(it: Interpreter, e: ir.IfExp, fr: Frame, st: State) -> Value:
     v, t, pure = refine.decide(it, e.test, fr, st)
     if t is not None:
+        group = ranks.group_of_test(v) if it.config.tensors is not None else None
+        if group is not None:
+            return ranks.value_by_rank(it, e, t, group, fr, st)
         return it.eval(e.body if t else e.orelse, fr, st)
     it.count("forks")
 
@@ -240,7 +254,7 @@ def _walrus(it: Interpreter, e: ir.Walrus, fr: Frame, st: State) -> Value:
         fr = fr.outer
     names.assign(it, target, v, fr, st, e.value if pure else None)
     if isinstance(target, ir.Name) and not any(
-        isinstance(x, ir.Name) and x.id == target.id for x in refine.paths(e.value)
+        isinstance(x, ir.Name) and x.id == target.id for x in refine.paths(it, e.value)
     ):
         it.base.lowest = lowest  # a test may be evaluated again for all that this changes
     return v

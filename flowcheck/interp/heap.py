@@ -383,7 +383,9 @@ def _merge2(a: State, b: State) -> State:
         changed_b = a.base.unify(changed_a, changed_b, below)
     for oid, obj in changed_a.items():
         other = changed_b.get(oid)
-        if other is None:
+        if other is obj:
+            objects[oid] = obj
+        elif other is None:
             before = below.get(oid)
             objects[oid] = obj if before is None or before.unmade else join_objects(obj, before)
         else:

@@ -6,8 +6,8 @@ are made without running ``__init__``, and hold the constructor's arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import tensor_ops
@@ -18,7 +18,9 @@ from flowcheck.interp.tensors import (
     like,
     make,
     opaque,
+    put,
     read,
+    site_text,
     tensors_in,
     view_of,
     widened,
@@ -62,7 +64,10 @@ class Contract:
 
 @dataclass(slots=True)
 class Call:
-    """A call of something that has a contract. ``module``: the object whose contract it is; ``path``: what it is named."""
+    """A call of something that has a contract. ``module``: the object whose contract it is; ``path``: what it is named.
+
+    ``sizes``: how many ranks a group has.
+    """
 
     it: Interpreter
     st: State
@@ -72,7 +77,7 @@ class Call:
     module: Value | None
     path: str
     site: Site | None
-    ranks: float | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
     node: ir.Node | None = None
     frame: Frame | None = None
 
@@ -105,6 +110,7 @@ class Call:
 
 
 Kind = Callable[[Contract, Call], "Value | None"]
+EVERYBODYS_ROWS = "rows of all replicas"
 
 
 def apply(contract: Contract, call: Call) -> Value | None:
@@ -132,8 +138,8 @@ def _width(k: Contract, c: Call, main: Ref | None) -> Width | None:
     return Width(int(scaled)) if scaled is not None and scaled == int(scaled) else None
 
 
-def _owes(k: Contract, c: Call) -> bool | None:
-    """Whether the result is one rank's part of a sum; None when that is not known."""
+def _owes(k: Contract, c: Call) -> str | bool | None:
+    """The group over which the result is one rank's part of a sum; False for none, None when that is not known."""
     if k.group is None:
         return False
     answers: list[bool | None] = []
@@ -146,14 +152,16 @@ def _owes(k: Contract, c: Call) -> bool | None:
         return False
     if None in answers:
         return None
-    if k.split is not None:
-        return _takes_part(*(c.attribute(n) for n in k.split))
-    return True
+    groups = k.group.split("|")
+    if k.split is None:
+        return groups[0] if c.sizes.get(groups[0]) != 1 else False
+    parts = _parts(*(c.attribute(n) for n in k.split))
+    return False if parts == 1 else next((g for g in groups if parts is not None and c.sizes.get(g) == parts), None)
 
 
-def _takes_part(whole: Value | None, part: Value | None) -> bool | None:
-    """Whether a size is a rank's part of another; None when that is not known. What nobody knows may be a part of what
-    nobody knows: it is, where it was divided."""
+def _parts(whole: Value | None, part: Value | None) -> float | None:
+    """Of how many parts a size is one; None when that is not known. What nobody knows may be a part of what nobody knows: it
+    is, where it was divided."""
     if whole is None or part is None:
         return None
     sizes, parts = alternatives(whole), alternatives(part)
@@ -161,24 +169,24 @@ def _takes_part(whole: Value | None, part: Value | None) -> bool | None:
     return answers.pop() if len(answers) == 1 else None
 
 
-def _divided(whole: Value, part: Value) -> bool | None:
+def _divided(whole: Value, part: Value) -> float | None:
     if whole == part:
-        return False
+        return 1
     if isinstance(whole, Known) and isinstance(part, Known):
-        return True
+        return float(whole.value / part.value) if part.value else None
     if isinstance(whole, Unknown) and isinstance(part, Unknown) and isinstance(part.key, tuple) and len(part.key) == 4:
         kind, op, of, by = part.key
         if (kind, op, of) == ("op", "//", whole.key) and isinstance(by, tuple) and by[0] == "lit":
-            return bool(by[1] != 1)
+            return float(by[1])
     return None
 
 
 def _contribution(k: Contract, c: Call) -> Content:
     path = c.path + (f".{k.name}" if k.name else "")
-    owes = _owes(k, c)
-    if owes is None:
+    group = _owes(k, c)
+    if group is None:
         return Content(frozenset(named(path).terms), f"whether {path} reduces its result is not known")
-    return named(path, *((k.group,) if owes and k.group else ()))
+    return named(path, *((str(group),) if group else ()))
 
 
 def _main(k: Contract, c: Call) -> Ref | None:
@@ -242,7 +250,14 @@ def _add_norm(k: Contract, c: Call) -> Value | None:
 
 def _reduced(k: Contract, c: Call, ref: Ref) -> tuple[Segment, ...]:
     assert k.group is not None
-    return tuple(Segment(s.width, s.content.reduced(k.group, c.ranks)) for s in read(c.st, ref))
+    view = view_of(ref, c.st)
+    if k.group == "tp" and c.sizes.get("attn_dp", 1) > 1 and view is not None and view.rows.picked != EVERYBODYS_ROWS:
+        lost = Content(lost=f"rows of different replicas are summed at {site_text(c.site)}")
+        return tuple(Segment(s.width, lost) for s in read(c.st, ref))
+    if view is not None and (k.group in view.rows.shards or (k.group == "tp" and view.rows.shards)):
+        lost = Content(lost=f"each rank's own rows are summed at {site_text(c.site)}")
+        return tuple(Segment(s.width, lost) for s in read(c.st, ref))
+    return tuple(Segment(s.width, s.content.reduced(k.group, c.sizes.get(k.group))) for s in read(c.st, ref))
 
 
 def _all_reduce(k: Contract, c: Call) -> Value | None:
@@ -259,21 +274,92 @@ def _all_reduce(k: Contract, c: Call) -> Value | None:
     return made
 
 
+def _shape(dims: tuple[Value, ...] | None, rows: Value) -> tuple[Value, ...] | None:
+    return (rows, *dims[1:]) if dims else None
+
+
 def _reduce_scatter(k: Contract, c: Call) -> Value | None:
     """Writes each rank's share of the rows of the sum into the output."""
     out, x = c.tensor(k.inputs[0]), c.tensor(k.inputs[1])
-    if out is None or x is None:
+    if out is None or x is None or k.group is None:
         return None
-    write(c.it, c.st, out, _reduced(k, c, x), c.site)
+    view = view_of(x, c.st)
+    assert view is not None
+    if c.sizes.get(k.group) == 1:
+        put(c.it, c.st, out, read(c.st, x), view.rows, view.dims, c.site)
+        return NONE
+    rows = Rows(view.rows.shards | {k.group}, view.rows.picked)
+    put(c.it, c.st, out, _reduced(k, c, x), rows, _shape(view.dims, tensor_ops.SHARE), c.site)
     return NONE
+
+
+def _gathered(k: Contract, c: Call, x: Ref) -> tuple[Rows, tuple[Value, ...] | None]:
+    """The rows and the shape of what the ranks of a group hold together."""
+    view = view_of(x, c.st)
+    assert view is not None
+    assert k.group is not None
+    if c.sizes.get(k.group) == 1:
+        return view.rows, view.dims
+    if k.group == "tp" and "attn_tp" in view.rows.shards:  # the shares of all replicas
+        dims = _shape(view.dims, tensor_ops.EVERYBODYS)
+        return Rows(view.rows.shards - {"attn_tp"}, EVERYBODYS_ROWS), dims
+    if k.group not in view.rows.shards:  # what is no share is repeated
+        why = f"rows of all ranks of {k.group}"
+        return Rows(view.rows.shards, why), _shape(view.dims, Unknown(why, ("gathered", k.group)))
+    rows = Rows(view.rows.shards - {k.group}, view.rows.picked)
+    return rows, _shape(view.dims, tensor_ops.SHARE if rows.shards else tensor_ops.ROWS)
 
 
 def _all_gather(k: Contract, c: Call) -> Value | None:
+    """Writes the rows of all ranks of a group into the output, below each other."""
     out, x = c.tensor(k.inputs[0]), c.tensor(k.inputs[1])
-    if out is None or x is None:
+    if out is None or x is None or k.group is None:
         return None
-    write(c.it, c.st, out, read(c.st, x), c.site)
+    put(c.it, c.st, out, read(c.st, x), *_gathered(k, c, x), c.site)
     return NONE
+
+
+def _all_gathered(k: Contract, c: Call) -> Value | None:
+    """Gives the rows of all ranks of a group as a new tensor; along another dimension it gives columns."""
+    x = c.tensor(k.inputs[0])
+    if x is None or k.group is None:
+        return None
+    dim = c.argument("dim")
+    if (dim if dim is not None or len(c.args) < 2 or c.names else c.args[1]) != Known(0):
+        return tensor_ops.loose(c.it, c.st, k.name or c.path, c.everything(), c.site)
+    view = view_of(x, c.st)
+    assert view is not None
+    return make(c.it, c.st, read(c.st, x), view.width, *_gathered(k, c, x), c.site)
+
+
+def _replicas_gather(k: Contract, c: Call) -> Value | None:
+    """Writes the rows of all replicas into the output; with a group, the parts of its ranks are summed."""
+    out, x = c.tensor(k.inputs[0]), c.tensor(k.inputs[1])
+    view = view_of(x, c.st) if x is not None else None
+    if out is None or x is None or view is None:
+        return None
+    segments = _reduced(k, c, x) if k.group is not None else read(c.st, x)
+    dims = _shape(view.dims, tensor_ops.EVERYBODYS)
+    put(c.it, c.st, out, segments, Rows(view.rows.shards, EVERYBODYS_ROWS), dims, c.site)
+    return NONE
+
+
+def _replicas_scatter(k: Contract, c: Call) -> Value | None:
+    """Writes the rows of one's own replica into the output; with a group, the parts of its ranks are summed."""
+    out, x = c.tensor(k.inputs[0]), c.tensor(k.inputs[1])
+    view = view_of(x, c.st) if x is not None else None
+    if out is None or x is None or view is None:
+        return None
+    segments = _reduced(k, c, x) if k.group is not None else read(c.st, x)
+    put(c.it, c.st, out, segments, Rows(view.rows.shards), _shape(view.dims, tensor_ops.ROWS), c.site)
+    return NONE
+
+
+def _buffer(k: Contract, c: Call) -> Value | None:
+    """A new tensor that nothing was written into, of as many rows as the batch has (or, with "all", all replicas')."""
+    rows = tensor_ops.EVERYBODYS if k.value == "all" else tensor_ops.ROWS
+    held = Content(frozenset((Term(Opaque("buffer", c.path)),)))
+    return make(c.it, c.st, held, None, Rows(), (rows, Unknown("the width of a buffer")), c.site)
 
 
 def _given(k: Contract, c: Call) -> Value | None:
@@ -299,6 +385,17 @@ def _elementwise(k: Contract, c: Call) -> Value | None:
 
 def _constant(k: Contract, c: Call) -> Value | None:
     return k.value if isinstance(k.value, Value) else Known(k.value)
+
+
+def _writes(k: Contract, c: Call) -> Value | None:
+    """Reads all its arguments and writes those that are its inputs."""
+    made = opaque(c.st, k.name or c.path, c.everything(), c.site)
+    for which in k.inputs:
+        target = c.tensor(which)
+        if target is None:
+            return None
+        write(c.it, c.st, target, made, c.site)
+    return NONE
 
 
 def _unknown(k: Contract, c: Call) -> Value | None:
@@ -347,12 +444,17 @@ KINDS: dict[str, Kind] = {
     "all-reduce": _all_reduce,
     "reduce-scatter": _reduce_scatter,
     "all-gather": _all_gather,
+    "all-gathered": _all_gathered,
+    "replicas-gather": _replicas_gather,
+    "replicas-scatter": _replicas_scatter,
+    "buffer": _buffer,
     "given": _given,
     "alias": _alias,
     "listed": _listed,
     "maker": _maker,
     "parameter": _parameter,
     "elementwise": _elementwise,
+    "writes": _writes,
     "constant": _constant,
     "unknown": _unknown,
 }

@@ -138,7 +138,9 @@ def global_value(it: Interpreter, module: Module, name: str, st: State, hook: bo
         v = _written_global(it, module, name, left_out, st, v) if left_out else v
         return v if v is None else elsewhere.joined(it, ModuleV(module), name, v, True)
     v = _global_before(it, module, name, writers, st, hook)
-    return v if v is None else elsewhere.joined(it, ModuleV(module), name, v, False)
+    if v is None or not it.config.lasting or name not in it.program.places.names:
+        return v
+    return elsewhere.joined(it, ModuleV(module), name, v, False)
 
 
 def _global_before(
@@ -197,15 +199,21 @@ def _plain_global(it: Interpreter, module: Module, name: str, st: State, hook: b
             return found
     base = it.base.objects[it.module_oid(module)]
     v = base.attrs.get(name)
-    if v is not None and v is not UNBOUND:
+    if v is not None and v is not UNBOUND and not _is_bound_again(it, module, name):
         return force(it, module, name, v)
     if module.ordered and module not in it.running:
         it.running.add(module)
         for statement in module.body:
             run_top(it, module, statement)
     elif name in module.bindings:
-        for statement in module.bindings[name]:
-            run_top(it, module, statement)
+        busy = ("bindings", it.module_oid(module), name)
+        if busy not in it.lazy_busy:
+            it.lazy_busy.add(busy)
+            try:
+                for statement in module.bindings[name]:
+                    run_top(it, module, statement)
+            finally:
+                it.lazy_busy.discard(busy)
     v = base.attrs.get(name)
     if v is not None:
         v = force(it, module, name, v)
@@ -234,6 +242,15 @@ def _plain_global(it: Interpreter, module: Module, name: str, st: State, hook: b
             except Dead:
                 return None
     return None
+
+
+def _is_bound_again(it: Interpreter, module: Module, name: str) -> bool:
+    """Whether statements that bind a name have not run yet though others have: one that binds several names runs for the
+    sake of any of them. Not while they run in their order."""
+    statements = module.bindings.get(name, ())
+    if len(statements) < 2 or module in it.running or ("bindings", it.module_oid(module), name) in it.lazy_busy:
+        return False
+    return any(id(s) not in it.ran for s in statements)
 
 
 def _open_shared(it: Interpreter, module: Module, name: str, v: Ref) -> None:

@@ -110,7 +110,7 @@ def remember(it: Interpreter, name: str, expr: ir.Expr, v: Value, fr: Frame, st:
     """Notes that local ``name`` is the outcome of ``expr``, so that testing it later tests the expression."""
     env = st.write(fr.env)
     if isinstance(v, (Unknown, Union)) and not isinstance(st, BaseState):
-        read = paths(expr)
+        read = paths(it, expr)
         stamps = tuple((p, value) for e in read if (found := place(it, e, fr, st)) for p, value in (found,))
         local = len(stamps) == len(read) and all(p[0] == fr.env for p, _ in stamps) and _reads_locals(expr)
         if any(p == (fr.env, name) for p, _ in stamps):
@@ -121,8 +121,16 @@ def remember(it: Interpreter, name: str, expr: ir.Expr, v: Value, fr: Frame, st:
         env.attrs.pop("@" + name, None)
 
 
-def paths(e: object) -> list[ir.Expr]:
+def paths(it: Interpreter, e: ir.Expr) -> tuple[ir.Expr, ...]:
     """The names and attribute chains in an expression, longest first."""
+    cache = it.program.slice_cache.paths
+    known = cache.get(id(e))
+    if known is None:
+        known = cache[id(e)] = (e, tuple(_paths(e)))
+    return known[1]
+
+
+def _paths(e: ir.Expr) -> list[ir.Expr]:
     out: list[ir.Expr] = []
 
     def walk(x: object) -> None:
@@ -268,7 +276,7 @@ def assume(it: Interpreter, test: ir.Expr, want: bool, fr: Frame, st: State) -> 
             assume(it, test.body if t else test.orelse, want, fr, st)
         return
     seen = 0
-    for e in paths(test):
+    for e in paths(it, test):
         if seen >= 4:
             break
         found = place(it, e, fr, st)
@@ -380,7 +388,7 @@ def _assume_call(it: Interpreter, test: ir.Call, want: bool, fr: Frame, st: Stat
         assume(it, test.args[0].value, want, fr, st)
         return
     if isinstance(f, ir.Name) and f.id in names.BUILTIN_NAMES:
-        for e in paths(test):
+        for e in paths(it, test):
             found = place(it, e, fr, st)
             if found is not None and isinstance(found[1], Union):
                 _narrow(it, test, e, found, want, fr, st)

@@ -16,6 +16,7 @@ from flowcheck.interp import (
     names,
     operators,
     patterns,
+    ranks,
     refine,
     views,
 )
@@ -194,6 +195,9 @@ def _delete(it: Interpreter, s: ir.Delete, fr: Frame, st: State) -> None:
 def _if(it: Interpreter, s: ir.If, fr: Frame, st: State) -> list[Outcome]:
     v, t, pure = refine.decide(it, s.test, fr, st)
     if t is not None:
+        group = ranks.group_of_test(v) if it.config.tensors is not None else None
+        if group is not None:
+            return ranks.by_rank(it, s, t, group, fr, st)
         return it.exec_block(s.body if t else s.orelse, fr, st)
     it.count("forks")
 

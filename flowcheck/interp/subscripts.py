@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import calls, classes, views
+from flowcheck.interp import calls, classes, documents, views
 from flowcheck.interp.confined import drop_entry, entry_of, store_entry
 from flowcheck.interp.heap import Obj, State, merge
 from flowcheck.interp.iteration import element, record_items
@@ -140,6 +140,8 @@ def _take_dict(it: Interpreter, c: Ref, obj: Obj, k: Value, fr: Frame, st: State
 
     key = it.key(k)
     need_hash(it, k, fr, st, e)
+    if it.config.on_key is not None:
+        documents.asked(it, c.oid, k, fr, e)
     if obj.items is None:
         entry = entry_of(obj, key)
         if entry is not None:

@@ -191,6 +191,10 @@ def _written(
     it: Interpreter, ref: Ref, op: str, args: list[Value], kw: dict[str, Value], st: State, site: Site | None
 ) -> None:
     sign = ARITHMETIC.get(op)
+    if sign in ("+", "-") and len(args) == 1 and kw.keys() == {"alpha"} and is_tensor(args[0], st):
+        scaled = tensor_ops.binary(it, "*", args[0], kw["alpha"], st, site)
+        tensor_ops.in_place(it, sign, ref, scaled, st, site)
+        return
     if sign is not None and sign != "@" and len(args) == 1 and not kw and args[0] != NONE:
         tensor_ops.in_place(it, sign, ref, args[0], st, site)
         return
@@ -398,9 +402,14 @@ def _tensor_split(
     view = view_of(ref, st)
     if view is None or not isinstance(ref, Ref):
         return None
-    rows = Rows(view.rows.shards | {"tp"}, view.rows.picked)
+    parts = a[1] if len(a) > 1 else kw.get("indices_or_sections", NONE)
+    if parts == Known(1):
+        return TupleV([widened(it, st, ref, site)])
+    sizes = it.config.tensors.ranks if it.config.tensors is not None else {}
+    group = next((g for g, n in sizes.items() if parts == Known(n)), "a part of the ranks")
+    rows = Rows(view.rows.shards | {group}, view.rows.picked)
     made = it.new_list(st, None, site)
-    dims = (Unknown("a share of the rows", ("share", ("rows",))), *view.dims[1:]) if view.dims else None
+    dims = (tensor_ops.SHARE, *view.dims[1:]) if view.dims else None
     st.write(made.oid).elements = widened(it, st, ref, None, rows=rows, dims=dims, whole=False)
     return made
 

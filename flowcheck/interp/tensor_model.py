@@ -17,6 +17,7 @@ from flowcheck.interp.frames import CallEvent
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.kernels import Contract
 from flowcheck.interp.tensors import is_tensor, read, site_text, tensors_in, view_of, widened, write
+from flowcheck.interp.torch_modules import LAYERS, LINEAR, sized
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (
     FALSE,
@@ -65,7 +66,9 @@ class TensorModel(Contracts):
     ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
     ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
     ``absent``: what the configuration was asked for and does not say, and whether the code's own default holds then.
-    ``on_function`` sees every call of a function of the tree.
+    ``on_function`` sees every call of a function of the tree, ``on_contract`` what every contract made of a call,
+    ``on_layer`` the making of every module of PyTorch's own. ``limits``: numbers with which a number of rows was compared:
+    whose rows ("rows", "share", "gathered"), the operator, the number, and where.
     """
 
     def __init__(
@@ -84,6 +87,9 @@ class TensorModel(Contracts):
         self.unmodelled: dict[str, str] = {}
         self.absent: dict[str, bool] = {}
         self.on_function: OnFunction | None = None
+        self.on_contract: Callable[[Contract, kernels.Call, Value | None], None] | None = None
+        self.on_layer: Callable[[Ref, Obj, Site | None], None] | None = None
+        self.limits: dict[tuple[str, str, int], Site] = {}
 
     # ------------------------------------------------------------------------------------------------- attributes
     def attribute(
@@ -327,9 +333,10 @@ class TensorModel(Contracts):
             return it.both(st, [(st.fork(), arm(x)) for x in v.items])
         site = fr.site(node) if node is not None else None
         path = self.path_of(module, fr) or f"{what}@{site_text(site)}"
-        ranks = self.ranks.get(contract.group) if contract.group is not None else None
-        call = kernels.Call(it, st, args, kw, names, module, path, site, ranks, node, fr)
+        call = kernels.Call(it, st, args, kw, names, module, path, site, self.ranks, node, fr)
         made = kernels.apply(contract, call)
+        if self.on_contract is not None:
+            self.on_contract(contract, call, made)
         if made is None:
             made = self.unknown(it, what, args, kw, st, node, fr, "is not called as its contract says")
         return made
@@ -410,7 +417,12 @@ class TensorModel(Contracts):
             obj = Obj("torch module", attrs=dict(kw))
             obj.items = list(args)
             obj.tag = last
-            return Ref(st.new(obj))
+            if name == LINEAR:
+                sized(obj)
+            ref = Ref(st.new(obj))
+            if self.on_layer is not None:
+                self.on_layer(ref, obj, fr.site(node) if node is not None else None)
+            return ref
         if not tensors_in([*args, *kw.values()], st):
             return None
         if self.is_pure(name):
@@ -566,12 +578,6 @@ MODULE_CLASSES = frozenset(
     }
 )  # fmt: skip
 MODULES = MODULE_CLASSES | {"abc.ABC", "typing.Protocol"}
-LAYERS = {
-    "torch.nn.Embedding": ("num_embeddings", "embedding_dim", "padding_idx"),
-    "torch.nn.Linear": ("in_features", "out_features", "bias"),
-}
-"""PyTorch's own layers that classes of a tree derive from: what their constructors take, the second says how wide they are."""
-
 MODULE_NAMES = frozenset(
     {
         "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers",

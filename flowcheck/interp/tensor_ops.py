@@ -36,6 +36,10 @@ __all__ = [
 
 ROWS = Unknown("the number of rows", ("rows",))
 """The number of tokens of a batch: one quantity, so that two tests of it agree."""
+SHARE = Unknown("a share of the rows", ("share", ("rows",)))
+"""One rank's part of them."""
+EVERYBODYS = Unknown("the rows of all replicas", ("gathered", ("rows",)))
+"""Those of all replicas together."""
 
 
 def loose(

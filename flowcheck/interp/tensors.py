@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
 
 __all__ = [
-    "Slice", "View", "content_of", "deps_of", "is_tensor", "joined_columns", "like", "make", "opaque", "read", "site_text",
+    "Slice", "View", "content_of", "deps_of", "is_tensor", "joined_columns", "like", "make", "opaque", "put", "read", "site_text",
     "tensors_in", "view_of", "widened", "write",
 ]  # fmt: skip
 
@@ -45,6 +45,7 @@ class View:
 
     ``dims``: its shape as values; the last one is ``width`` where the tensor has not been folded. ``whole`` is False when
     it is a part of the storage's rows, or of its columns in an order that nobody follows: writes through it are weak.
+    ``others``: it may be a view of one of these storages instead.
     """
 
     storage: int
@@ -53,6 +54,7 @@ class View:
     rows: Rows
     dims: tuple[Value, ...] | None
     whole: bool = True
+    others: tuple[int, ...] = ()
 
     def is_instance(self, name: str) -> bool | None:
         """Whether it is an instance of a class outside the tree; what has no shape may be no tensor at all."""
@@ -61,10 +63,11 @@ class View:
         return name.rsplit(".", 1)[-1] in ("Tensor", "Parameter")
 
     def joined(self, other: View) -> View:
-        """The tensor at an address that is one or the other; both are views of one storage (see ``unified``)."""
+        """The tensor at an address that is one or the other; most are views of one storage (see ``unified``)."""
         if self == other:
             return self
-        same = self.storage == other.storage and self.start == other.start and self.width == other.width
+        same = self.start == other.start and self.width == other.width
+        storages = dict.fromkeys((self.storage, *self.others, other.storage, *other.others))
         return View(
             self.storage,
             self.start,
@@ -72,6 +75,7 @@ class View:
             self.rows.joined(other.rows),
             self.dims if self.dims == other.dims else None,
             same and self.whole and other.whole,
+            tuple(storages)[1:],
         )
 
 
@@ -169,6 +173,12 @@ def read(st: State, ref: Value) -> tuple[Segment, ...]:
     """The columns that a tensor shows, in order."""
     view = view_of(ref, st)
     assert view is not None
+    if view.others:
+        contents = [_all(_storage(st, oid).segments, "several columns") for oid in (view.storage, *view.others)]
+        whole = contents[0]
+        for content in contents[1:]:
+            whole = whole.joined(content)
+        return (Segment(view.width, whole),)
     segments = _storage(st, view.storage).segments
     found = _overlap(segments, view)
     return found[1] if found is not None else (Segment(view.width, _all(segments, "columns that nobody follows")),)
@@ -259,6 +269,14 @@ def write(it: Interpreter, st: State, ref: Value, content: Content | Iterable[Se
     view = view_of(ref, st)
     assert view is not None
     assert isinstance(ref, Ref)
+    if view.rows.shards and not view.whole and not view.others and st.obj(ref.oid).exact:
+        put(it, st, ref, (Segment(view.width, content),) if isinstance(content, Content) else tuple(content), site=site)
+        return
+    for storage in (view.storage, *view.others):
+        _write(st, replace(view, storage=storage, whole=view.whole and not view.others), ref, content, site)
+
+
+def _write(st: State, view: View, ref: Ref, content: Content | Iterable[Segment], site: Site | None) -> None:
     held = _storage(st, view.storage)
     exact = view.whole and st.obj(ref.oid).exact and st.obj(view.storage).exact
     new = (Segment(view.width, content),) if isinstance(content, Content) else tuple(content)
@@ -278,7 +296,43 @@ def write(it: Interpreter, st: State, ref: Value, content: Content | Iterable[Se
             new = (Segment(view.width, old.joined(made)),)
         segments = (*before, *new, *after)
     writers = held.writers if site is None else (*held.writers, site)[-MOST_WRITERS:]
-    st.write(view.storage).tag = Storage(segments, writers)
+    st.write(view.storage).tag = Storage(segments, writers, held.kin)
+    made_of_all = _all(new, "several columns")
+    for oid in held.kin:
+        kin = _storage(st, oid)
+        seen = tuple(Segment(s.width, s.content.joined(made_of_all)) for s in kin.segments)
+        st.write(oid).tag = Storage(seen, kin.writers, kin.kin)
+
+
+def put(
+    it: Interpreter,
+    st: State,
+    ref: Value,
+    segments: tuple[Segment, ...],
+    rows: Rows | None = None,
+    dims: tuple[Value, ...] | None = None,
+    site: Site | None = None,
+) -> None:
+    """Fills a tensor whatever it was: a part of another's rows shows what was written, and no longer what the other holds.
+
+    The storage that it was a part of keeps what it had in common with what was written. With ``rows``, what fills it may
+    have another shape than the one that it was made with, if nobody knew that one.
+    """
+    view = view_of(ref, st)
+    assert view is not None
+    assert isinstance(ref, Ref)
+    for oid in (view.storage, *view.others):
+        _write(st, replace(view, storage=oid, whole=view.whole and not view.others), ref, segments, site)
+    storage = view.storage
+    if not view.whole or view.others:
+        held = Obj("storage", site=site)
+        held.tag = Storage(segments, (site,) if site is not None else (), frozenset((view.storage, *view.others)))
+        storage = it.alloc(st, held, site).oid
+        for oid in (view.storage, *view.others):
+            old = _storage(st, oid)
+            st.write(oid).tag = replace(old, kin=old.kin | {storage})
+    shown = View(storage, Width(), joined_columns(segments), view.rows, view.dims)
+    st.write(ref.oid).tag = shown if rows is None else replace(shown, rows=rows, dims=dims)
 
 
 _ = (NOTHING, Named, Normed)

@@ -89,6 +89,14 @@ class _Matcher:
             return list(s) == list(t) and all(self.value(s[k][1], t[k][1], trial, depth - 1) for k in s)
         return False
 
+    def storages(self, s: Any, t: Any) -> None:
+        """Takes note of what makes two storages one, that a tensor of before shows by now."""
+        if isinstance(s, View) and isinstance(t, View) and s.storage != t.storage:
+            trial: dict[int, int] = {}
+            if self.tags(s, t, trial):
+                self.names.update(trial)
+                self.taken.update(trial.values())
+
     def pair(self, x: Value, y: Value) -> None:
         """Takes note of what makes two values equal, if something does."""
         if isinstance(x, TupleV) and isinstance(y, TupleV) and len(x.items) == len(y.items):
@@ -115,7 +123,7 @@ def unified(a: dict[int, Obj], b: dict[int, Obj], below: State) -> dict[int, Obj
     In both, a storage that the sides have written otherwise holds what either has made of it.
     """
     match = _Matcher(a, b, below)
-    if any(o.kind in KINDS and oid not in a and below.get(oid) is None for oid, o in b.items()):
+    if any(o.kind in (*KINDS, "storage") and oid not in a and below.get(oid) is None for oid, o in b.items()):
         _pair_all(match)
     for oid in sorted(a.keys() | b.keys()):
         _written(match, oid)
@@ -138,6 +146,7 @@ def _pair_all(match: _Matcher) -> None:
         x = match.a.get(oid)
         if x is None:
             continue
+        match.storages(x.tag, y.tag)
         for name, v in y.attrs.items():
             other = x.attrs.get(name)
             if other is not None and other is not v:
@@ -183,7 +192,10 @@ def _renamed_object(o: Obj, names: dict[int, int]) -> Obj:
     if o.default is not None:
         new.default = _renamed(o.default, names)
     if isinstance(o.tag, View):
-        new.tag = replace(o.tag, storage=names.get(o.tag.storage, o.tag.storage))
+        others = tuple(names.get(oid, oid) for oid in o.tag.others)
+        new.tag = replace(o.tag, storage=names.get(o.tag.storage, o.tag.storage), others=others)
+    elif isinstance(o.tag, Storage) and o.tag.kin:
+        new.tag = replace(o.tag, kin=frozenset(names.get(oid, oid) for oid in o.tag.kin))
     elif isinstance(o.tag, Ref):
         new.tag = _renamed(o.tag, names)
     new.unmade = o.unmade

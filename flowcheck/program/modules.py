@@ -206,7 +206,7 @@ class Module:
         if found is None:
             text = self.syntax.text if self.syntax is not None else ""
             found = False
-            if name in text:
+            if f"'{name}'" in text or f'"{name}"' in text:
                 pattern = re.compile(rf"(?:(?:getattr|hasattr)\(\s*[^()\n]*,\s*)?(['\"]){re.escape(name)}\1")
                 found = any(not m.group(0).startswith(("getattr", "hasattr")) for m in pattern.finditer(text))
             self._spelled[name] = found

@@ -34,12 +34,13 @@ IN_ANNOTATIONS = frozenset(
 )
 """Words in an annotation that say nothing about a class of the tree."""
 _STORE = re.compile(
-    rb"\.(\w+)(?:[ \t]*(?::[^=\n]+)?(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)"
+    rb"\.(\w+)\b(?:[ \t]*(?::[^=\n]+)?(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)"
     rb"|(\[[^\]\n]*\][ \t]*=(?!=)|\.(?:" + FILLING.encode() + rb")\()|(?=(,)[\w.\[\], \t]*=(?!=)))"
 )
 _BY_NAME = re.compile(
-    rb"\b(?:setattr|__setattr__)\(\s*([^,\n]+),\s*[\"'](\w+)[\"']|([\w.]+)\.__dict__\[[\"'](\w+)[\"']\][ \t]*=(?!=)"
+    rb"\b(?:setattr|__setattr__)\(\s*([^,\n]+),\s*[\"'](\w+)[\"']|\.__dict__\[[\"'](\w+)[\"']\][ \t]*=(?!=)"
 )
+_PLAIN = re.compile(rb"[\w.]+$")
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.M)
 _RECEIVER = re.compile(rb"[A-Za-z_]\w*(?:\.\w+|\[[^\[\]\n]*\]|\([^()\n]*\))*$")
 _OWN = (b" self", b"\tself", b"(self", b",self")
@@ -103,8 +104,13 @@ class Places:
                 code = number << 33 | m.start() << 1 | (m.group(2) is not None)
                 plain.setdefault(m.group(1), array("q")).append(code)
             for m in _BY_NAME.finditer(data) if b"setattr" in data or b"__dict__[" in data else ():
-                receiver, name = m.group(1) or m.group(3), m.group(2) or m.group(4)
-                out.setdefault(name, []).append((path, m.start(), receiver.strip(), False))
+                receiver, name, at = m.group(1), m.group(2) or m.group(3), m.start()
+                if receiver is None:  # what stands before it is looked up from here: most words are before nothing
+                    before = _PLAIN.search(data, data.rfind(b"\n", 0, at) + 1, at)
+                    if before is None:
+                        continue
+                    receiver, at = before.group(), before.start()
+                out.setdefault(name, []).append((path, at, receiver.strip(), False))
         return plain, out
 
     @cached_property

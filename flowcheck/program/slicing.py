@@ -85,6 +85,10 @@ class SliceCache:
         self._parts: dict[int, tuple[object, tuple[ir.Node, ...]]] = {}
         self._names: dict[int, tuple[object, frozenset[str]]] = {}
         self.slices: dict[tuple[object, ...], tuple[ir.Stmt, ...]] = {}
+        self.paths: dict[int, tuple[object, tuple[ir.Expr, ...]]] = {}
+        """The names and attribute chains of expressions, as tests of them ask for them."""
+        self.stores: dict[tuple[int, str], tuple[object, tuple[tuple[ir.Expr | None, int | None], ...]]] = {}
+        """What functions store in a local name."""
 
     def parts(self, node: ir.Node) -> tuple[ir.Node, ...]:
         """Every node below one, itself first."""

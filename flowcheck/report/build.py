@@ -11,14 +11,17 @@ from flowcheck.checks.capture_mode import ORDER, REQUIRED
 from flowcheck.checks.rules import RuleBook
 from flowcheck.checks.run import Selection, Verdicts, verdicts
 from flowcheck.flow import facts as known
+from flowcheck.flow.pair_facts import CaptureRow
 from flowcheck.report import model
 from flowcheck.report.fingerprint import Fingerprints
 from flowcheck.report.source_text import Lines, ReadText, plain
 
 if TYPE_CHECKING:
+    from flowcheck.checks.capture_layers import RowEnd
     from flowcheck.draft import Pairing
+    from flowcheck.flow.pair_facts import PairFacts
 
-__all__ = ["SourceInfo", "Timing", "build_pair_report", "build_report"]
+__all__ = ["SourceInfo", "Timing", "build_pair_report", "build_report", "scenario_part", "source_part"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,47 +58,63 @@ def build_report(
     timing: Timing,
     read_text: ReadText,
     pairing: Pairing | None = None,
+    served: PairFacts | None = None,
     launch: str | None = None,
 ) -> model.Report:
     """The report of one scan. ``findings`` are all that the checks found; ``selected`` says which of them are shown.
 
-    ``pairing`` is the pair that the scan is about, ``launch`` the script that its scenario is from.
+    ``pairing`` is the pair that the scan is about, ``served`` what the tree makes of it, ``launch`` the script that its
+    scenario is from.
     """
     lines = Lines(read_text)
     ends = verdicts(facts, findings)
     left = _left_of(pairing)
+    rows = _row_ends(served, pairing, findings)
+    row_verdicts = [row.verdict for row in rows]
     shown = [finding for finding in findings if selected.keeps(finding)]
     reported = _findings(shown, rules, lines, source.root)
     return model.Report(
         tool=model.Tool(name="flowcheck", version=version),
-        source=model.Source(
-            kind=source.kind,
-            root=source.root,
-            version=source.version,
-            digest=source.digest,
-            label=plain(source.label),
-            package=source.package,
-            warnings=[plain(warning) for warning in source.warnings],
-        ),
-        scenario=model.Scenario(
-            algorithm=plain(algorithm),
-            settings={plain(key): plain(value) for key, value in sorted(facts.scenario) if key != "algorithm"},
-            launch=plain(launch) if launch else None,
-        ),
+        source=source_part(source),
+        scenario=scenario_part(algorithm, facts.scenario, launch),
         pairing=_pairing(pairing),
         summary=model.Summary(
-            proved=ends.proved,
-            violated=ends.violated,
-            unproved=ends.unproved + len(left),
+            proved=ends.proved + row_verdicts.count(found.Verdict.PROVED),
+            violated=ends.violated + row_verdicts.count(found.Verdict.VIOLATED),
+            unproved=ends.unproved + len(left) + row_verdicts.count(found.Verdict.UNPROVED),
             findings=_counts(reported),
             hidden=len(findings) - len(shown),
         ),
         flows=_flows(facts, ends),
-        assumptions=_assumptions(facts),
+        capture=_capture(served, rows, pairing),
+        intake=_intake(served),
+        assumptions=[*_assumptions(facts), *_assumed_for(served)],
         findings=reported,
-        unproved=[*left, *_unproved(findings)],
+        unproved=[*left, *_unproved(findings), *_open_rows(rows)],
         call_graph=_call_graph(facts),
         stats=_stats(facts, timing),
+    )
+
+
+def source_part(source: SourceInfo) -> model.Source:
+    """The tree that was read, as a part of the report."""
+    return model.Source(
+        kind=source.kind,
+        root=source.root,
+        version=source.version,
+        digest=source.digest,
+        label=plain(source.label),
+        package=source.package,
+        warnings=[plain(warning) for warning in source.warnings],
+    )
+
+
+def scenario_part(algorithm: str, settings: Iterable[tuple[str, str]], launch: str | None) -> model.Scenario:
+    """What the deployment fixes, as a part of the report."""
+    return model.Scenario(
+        algorithm=plain(algorithm),
+        settings={plain(key): plain(value) for key, value in sorted(settings) if key != "algorithm"},
+        launch=plain(launch) if launch else None,
     )
 
 
@@ -152,9 +171,52 @@ def _pairing(pairing: Pairing | None) -> model.Pairing | None:
 def _left_of(pairing: Pairing | None) -> list[model.Unproved]:
     if pairing is None:
         return []
-    from flowcheck.report.pairing import left_with_tree
+    from flowcheck.report.pairing import left_without_tree
 
-    return left_with_tree(pairing)
+    return left_without_tree(pairing)
+
+
+# These import what only a scan with a pair needs.
+def _row_ends(
+    served: PairFacts | None, pairing: Pairing | None, findings: Sequence[found.Finding]
+) -> tuple[RowEnd, ...]:
+    if served is None or pairing is None:
+        return ()
+    from flowcheck.checks.capture_layers import row_ends
+
+    return row_ends(served, pairing, findings)
+
+
+def _capture(served: PairFacts | None, rows: Sequence[RowEnd], pairing: Pairing | None) -> list[model.Capture]:
+    if served is None or pairing is None:
+        return []
+    from flowcheck.report.capturing import capture_rows
+
+    return capture_rows(served, rows, pairing, _evidence)
+
+
+def _intake(served: PairFacts | None) -> model.Intake | None:
+    if served is None:
+        return None
+    from flowcheck.report.capturing import intake_part
+
+    return intake_part(served)
+
+
+def _assumed_for(served: PairFacts | None) -> list[model.Assumption]:
+    if served is None:
+        return []
+    from flowcheck.report.capturing import assumptions_of
+
+    return assumptions_of(served)
+
+
+def _open_rows(rows: Sequence[RowEnd]) -> list[model.Unproved]:
+    if not rows:
+        return []
+    from flowcheck.report.capturing import open_rows
+
+    return open_rows(rows)
 
 
 # ------------------------------------------------------------------------------------------------------------- flows
@@ -340,8 +402,12 @@ def _snippet(place: known.Place | None, lines: Lines) -> model.Snippet | None:
 
 def _condition(subjects: Sequence[found.Subject]) -> str:
     """Under which scenarios the finding holds: "" as soon as one of its subjects holds under every one."""
-    conditions = [subject.condition if isinstance(subject, known.Flow) else "" for subject in subjects]
-    return "" if "" in conditions else plain(" or ".join(dict.fromkeys(conditions)))
+    conditions = ["" if isinstance(subject, known.Open) else subject.condition for subject in subjects]
+    named = list(dict.fromkeys(conditions))
+    either = {each.removesuffix(end) for each in named for end in (" is true", " is false") if each.endswith(end)}
+    if "" in named or any({f"{switch} is true", f"{switch} is false"} <= set(named) for switch in either):
+        return ""
+    return plain(" or ".join(named))
 
 
 def _label(subject: found.Subject) -> str:
@@ -385,7 +451,9 @@ def _unproved(findings: Sequence[found.Finding]) -> list[model.Unproved]:
     return list({answer.model_dump_json(): answer for answer in answers}.values())
 
 
-def _asked_about(flow: known.Flow | None) -> str:
+def _asked_about(flow: known.Flow | CaptureRow | None) -> str:
+    if isinstance(flow, CaptureRow):
+        return f"which hidden states does {_label(flow)} capture for this pair"
     return f"which mode does {_label(flow)} capture" if flow else "which forwards of the target are there"
 
 

@@ -16,12 +16,16 @@ __all__ = [
     "CallGraph",
     "CallNode",
     "CallSite",
+    "Capture",
+    "CapturedState",
     "Evidence",
     "Finding",
     "FindingCounts",
     "Flow",
     "Header",
     "Ids",
+    "Intake",
+    "KeptState",
     "Location",
     "PairModel",
     "Pairing",
@@ -33,6 +37,7 @@ __all__ = [
     "Source",
     "Stats",
     "Summary",
+    "ToldIds",
     "Tool",
     "Trained",
     "Unproved",
@@ -241,6 +246,98 @@ class Flow(_Part):
     assumptions: list[str]
 
 
+class CapturedState(_Part):
+    """One state that reaches the logits processor: a boundary of the residual stream, its norm, or (``boundary`` is null)
+    neither, for a ``reason``. ``file`` and ``line`` say where it is captured."""
+
+    boundary: int | None
+    normed: bool
+    per_rank: Literal["complete", "partial", "scattered"]
+    rows: str
+    width: str
+    reason: str
+    file: str | None
+    line: int | None
+
+
+class ToldIds(_Part):
+    """One call of the target's setter: the ids (null: none), where the draft writes them, and where the call stands.
+
+    ``reason`` says why the ids are not known, where they are not.
+    """
+
+    method: str
+    ids: list[int] | None
+    key: str
+    reason: str
+    place: Location | None
+
+
+class KeptState(_Part):
+    """What the setters left on the target's objects ("model.layers_to_capture = [3, 31, 59]"), and where they wrote it."""
+
+    text: str
+    places: list[Location]
+
+
+class Capture(_Part):
+    """What the target captures for the pair on one path, under one condition.
+
+    ``batch`` says for which numbers of tokens ("" for all).
+    ``told`` are the calls of its setter in their order, ``kept`` what they left; ``concat`` is where the states are put
+    side by side. ``ids`` are those that the target was told last (null: it was told without any), ``ids_key`` where the
+    draft writes them. ``needed_boundaries`` is null while it is open what the draft was trained on; then ``readings`` are
+    several. ``fits`` says whether ``width`` is that of the draft's ``fc``; it is no proof that the states are right.
+    """
+
+    architecture: str
+    model_class: str
+    phase: PhaseName
+    path: PathName
+    runner: str
+    condition: str
+    batch: str
+    ids: list[int] | None
+    ids_key: str
+    captured_boundaries: list[int | None]
+    states: list[CapturedState]
+    needed_boundaries: list[int] | None
+    readings: list[list[int]]
+    captures_embedding: bool
+    per_rank: Literal["complete", "partial", "scattered"] | None
+    rows: str
+    width: int | None
+    draft_fc_in_features: int | None
+    fits: bool | None
+    verdict: VerdictName
+    rules: list[str]
+    reason: str
+    evidence: list[Evidence]
+    told: list[ToldIds] = Field(default_factory=list)
+    kept: list[KeptState] = Field(default_factory=list)
+    concat: Location | None = None
+
+
+class Intake(_Part):
+    """What the draft's class of this tree takes in. ``layer`` is the linear layer that the captured states enter, made at
+    ``file`` and ``line``: ``states`` of ``state_width`` columns, from keys of the draft's configuration ("" for a number in the
+    code). For states of a width in ``skipped_at`` the forward leaves it out. ``question``: why something is not known."""
+
+    model_class: str
+    layer: str
+    file: str | None
+    line: int | None
+    in_features: int | None
+    out_features: int | None
+    bias: bool | None
+    states: int | None
+    states_key: str
+    state_width: int | None
+    state_width_key: str
+    skipped_at: list[int]
+    question: str
+
+
 class Assumption(_Part):
     """Something that the proofs in ``used_by`` rest on."""
 
@@ -359,7 +456,8 @@ class Report(_Part):
     pairing: Pairing | None = None
     summary: Summary
     flows: list[Flow]
-    capture: list[dict[str, Any]] = Field(default_factory=list)
+    capture: list[Capture] = Field(default_factory=list)
+    intake: Intake | None = None
     assumptions: list[Assumption]
     findings: list[Finding]
     unproved: list[Unproved]

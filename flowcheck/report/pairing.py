@@ -15,7 +15,7 @@ from flowcheck.draft.pairing import Origin
 from flowcheck.report import model
 from flowcheck.report.source_text import plain
 
-__all__ = ["asked", "digest_of", "left_with_tree", "left_without_tree", "pairing_part"]
+__all__ = ["asked", "digest_of", "left_without_tree", "pairing_part"]
 
 
 def pairing_part(pair: Pairing) -> model.Pairing:
@@ -146,9 +146,3 @@ def left_without_tree(pair: Pairing, algorithm: str | None = None) -> list[model
     if algorithm is not None and not is_judged(algorithm):
         left.append(asked("does the head fit the algorithm", f"it is not known which heads {algorithm} runs"))
     return left
-
-
-def left_with_tree(pair: Pairing) -> list[model.Unproved]:
-    """What nobody asks of a tree about this pair yet, and what its data leaves open. No proof, and no accusation."""
-    question = "does this tree capture what the draft was trained on, as wide as its fc"
-    return [asked(question, "layer ids and width: not yet checked against this tree"), *left_without_tree(pair)]

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from flowcheck.checks.capture_layers import LAYER_CHECKS
 from flowcheck.checks.pairs import SPEAKS_OF
 from flowcheck.checks.rules import RuleError, Severity, load_rules
 from flowcheck.checks.run import CHECKS, run_checks, selection
+from flowcheck.checks.widths import WIDTH_CHECKS
 from flowcheck.data import rules_dir
 from flowcheck.flow import facts as known
 from tests.report.fakes import GRAPH, facts, flow, healthy, mode
@@ -18,7 +20,7 @@ def overlay(folder: Path, text: str, name: str = "team.toml") -> Path:
 
 
 def test_every_shipped_rule_has_its_function_and_every_function_its_rule() -> None:
-    assert [rule.id for rule in load_rules()] == sorted({*CHECKS, *SPEAKS_OF})
+    assert [rule.id for rule in load_rules()] == sorted({*CHECKS, *LAYER_CHECKS, *SPEAKS_OF, *WIDTH_CHECKS})
 
 
 def test_every_rule_of_modes_says_that_last_keeps_fewer_rows_at_the_same_width() -> None:

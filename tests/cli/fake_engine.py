@@ -12,7 +12,7 @@ from typing import Any
 from flowcheck.cli import engine
 from flowcheck.flow.facts import Facts, Path, Phase
 from flowcheck.source import SourceError, SourceWarning
-from tests.report.fakes import GRAPH, WORKER, carried, facts, flow, healthy, mode, tree_text
+from tests.report.fakes import GRAPH, WORKER, carried, facts, flow, healthy, mode, served, tree_text
 
 
 @dataclass
@@ -64,6 +64,7 @@ def install(name: str, patch: Any = setattr) -> list[engine.Request]:
 
     patch(engine, "_opened", opened)
     patch(engine, "_facts", found)
+    patch(engine, "_served", lambda tree, request, _: served(request.pairing) if request.pairing else None)
     patch(engine, "_without_effect", lambda *_: [])
     return requests
 

@@ -15,7 +15,6 @@ from tests.cli import fake_engine
 from tests.cli.pairs import DRAFT, FIXTURES, TARGET, config, flowcheck, refused, written
 
 PAIR = ["--draft", DRAFT, "--target", TARGET]
-NOT_YET = "layer ids and width: not yet checked against this tree"
 
 
 @pytest.fixture(autouse=True)
@@ -43,23 +42,65 @@ def test_the_page_leads_with_the_pair() -> None:
     lines = scan(*PAIR).stdout.splitlines()
     assert lines[0].startswith("./tree  package")
     assert lines[1:7] == [
-        "draft     draft, EAGLE3, fc 192 -> 64 (header)",
-        "target    target, 8 layers x 64",
-        "needs     boundaries 2 4 5 (by eagle_config.eagle_aux_hidden_state_layer_ids)",
-        f"unproved  {NOT_YET}",
-        "package   python/sglang  version 0.5.9",
-        "run       EAGLE3",
+        "draft    draft, EAGLE3, fc 192 -> 64 (header)",
+        "target   target, 8 layers x 64",
+        "needs    boundaries 2 4 5 (by eagle_config.eagle_aux_hidden_state_layer_ids)",
+        "package  python/sglang  version 0.5.9",
+        "run      EAGLE3",
+        "",
     ]
-    assert lines[-1] == "4 questions: 3 proved, 0 violated, 1 unproved; 2 assumptions"
+    assert lines[7:14] == [
+        "PHASE   PATH          CAPTURES  WIDTH  PER RANK  VERDICT",
+        "extend  eager         2 4 5     192    complete  proved",
+        "verify  eager         2 4 5     192    complete  proved",
+        "verify  decode graph  2 4 5     192    complete  proved",
+        "width: 192 = fc 192 fits, which says nothing about which states they are",
+        "n = the stream after n layers",
+        "",
+    ]
+    assert lines[14].startswith("mode: FULL proved on 3/3 flows (speculative/eagle_worker.py:372,")
+    assert lines[-1] == "6 questions: 6 proved, 0 violated, 0 unproved; 4 assumptions"
 
 
-def test_what_nobody_checks_is_a_question_and_no_failure() -> None:
-    assert scan(*PAIR, "--fail-on", "warning").exit_code == 0
+def test_what_the_tree_captures_is_in_the_document() -> None:
     read = document(*PAIR)
+    assert [(each["phase"], each["path"], each["verdict"]) for each in read["capture"]] == [
+        ("extend", "eager", "proved"),
+        ("verify", "eager", "proved"),
+        ("verify", "decode_graph", "proved"),
+    ]
+    for each in read["capture"]:
+        assert each["captured_boundaries"] == each["needed_boundaries"] == [2, 4, 5]
+        assert (each["width"], each["draft_fc_in_features"], each["fits"], each["per_rank"]) == (
+            192,
+            192,
+            True,
+            "complete",
+        )
+        assert each["evidence"]
+
+
+def test_rows_of_an_open_pair_are_unproved_and_no_failure() -> None:
+    given = breaking("pair-ids-ambiguous")
+    assert scan(*given).exit_code == 0
+    read = document(*given)
+    assert {each["verdict"] for each in read["capture"]} == {"unproved"}
+    assert {each["needed_boundaries"] is None for each in read["capture"]} == {True}
+    assert {tuple(map(tuple, each["readings"])) for each in read["capture"]} == {((3, 5, 6), (2, 4, 5))}
+    assert {each["rule"] for each in read["unproved"]} == {"HS402"}
+    assert read["summary"]["unproved"] == len(read["capture"]) + 1
+
+
+def test_what_nobody_checks_is_a_question_and_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "config.json").write_text((Path(DRAFT) / "config.json").read_text("utf-8"), "utf-8")
+    given = ["--draft", "bare", "--target", TARGET]
+    assert scan(*given, "--fail-on", "warning").exit_code == 0
+    read = document(*given)
     (open_,) = read["unproved"]
-    assert (open_["reason"], open_["about"], open_["rule"]) == (NOT_YET, "pair", "")
-    assert (read["findings"], read["capture"]) == ([], [])
-    assert read["summary"]["unproved"] == 1
+    assert (open_["about"], open_["rule"]) == ("pair", "")
+    assert open_["reason"].startswith("the checkpoint was not looked at")
+    assert (read["findings"], read["summary"]["unproved"]) == ([], 1)
 
 
 def test_a_scan_without_a_pair_says_nothing_of_pairs() -> None:
@@ -105,19 +146,19 @@ def test_the_document_holds_the_pair() -> None:
 def test_a_frozen_pair_by_its_name() -> None:
     flowcheck("pair", "freeze", DRAFT, TARGET, "--name", "kimi")
     result = scan("--pair", "kimi")
-    assert result.stdout.splitlines()[1] == "pair      kimi"
+    assert result.stdout.splitlines()[1] == "pair     kimi"
     assert document("--pair", "kimi")["pairing"]["name"] == "kimi"
 
 
 def test_declared_boundaries_are_what_the_draft_needs() -> None:
     lines = scan(*breaking("pair-ids-ambiguous"), "--trained-boundaries", "2,4,5").stdout.splitlines()
-    assert "needs     boundaries 2 4 5 (declared)" in lines
+    assert "needs    boundaries 2 4 5 (declared)" in lines
 
 
 def test_an_open_pair_shows_every_reading() -> None:
     lines = scan(*breaking("pair-ids-ambiguous")).stdout.splitlines()
-    at = lines.index("needs     open: one of these; --trained-boundaries says what it is")
-    assert lines[at + 1 : at + 3] == ["          boundaries 3 5 6", "          boundaries 2 4 5"]
+    at = lines.index("needs    open: one of these; --trained-boundaries says what it is")
+    assert lines[at + 1 : at + 3] == ["         boundaries 3 5 6", "         boundaries 2 4 5"]
 
 
 # --------------------------------------------------------------------------------------------------------- algorithm
@@ -161,7 +202,7 @@ def test_a_launch_names_the_pair_and_sets_the_scenario(tmp_path: Path, requests:
     assert request.settings == {"speculative_num_steps": 3, "tp_size": 8, "disable_cuda_graph": True}
     assert request.pairing.draft.label == "draft"
     assert request.launched == frozenset(request.settings)
-    assert "draft     draft, EAGLE3, fc 192 -> 64 (header)" in result.stdout.splitlines()
+    assert "draft    draft, EAGLE3, fc 192 -> 64 (header)" in result.stdout.splitlines()
     assert document("--launch", tmp_path / "serve.sh")["scenario"]["launch"] == "serve.sh:3"
 
 

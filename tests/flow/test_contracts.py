@@ -8,15 +8,15 @@ import pytest
 from pydantic import ValidationError
 
 from flowcheck.data import rules_dir
-from flowcheck.flow.contracts import load_kernels
+from flowcheck.flow.contracts import Deployment, load_kernels
 
 SHIPPED = rules_dir() / "kernels.toml"
 
 
 def test_the_shipped_table_is_read() -> None:
     kernels = load_kernels(SHIPPED)
-    model = kernels.model(tp=4)
-    assert model.ranks == {"tp": 4}
+    model = kernels.model(Deployment(tp=4))
+    assert model.ranks["tp"] == 4
     assert model.functions["fused_add_rmsnorm"].kind == "add-norm-in-place"
     assert model.is_pure("torch.nn.functional.silu")
     assert not model.is_pure("torch.ops.some.kernel")

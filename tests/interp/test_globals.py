@@ -43,6 +43,21 @@ def main(a, b, c):
     hold(box)
     lower()
     return box.mode, CURRENT is box
+### exact: names that one statement binds together, and one of them again
+FIRST, MODE = "NULL", "LAST"
+MODE = MODE[:1] + "FULL"
+MODE = MODE[1:]
+def main(a, b, c):
+    first = FIRST
+    return first, MODE
+### exact: a class that stands in for the one that it derives from
+class Base:
+    mode = "LAST"
+Other, Derived = Base, Base
+class Derived(Derived):
+    mode = "FULL"
+def main(a, b, c):
+    return Other.mode, Derived.mode, Derived().mode
 ### a module variable that is written on some paths
 MODE = "LAST"
 def hold():

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from flowcheck.flow.boundaries import Capture, Reach
 from flowcheck.flow.capturing import capture
 from flowcheck.flow.forwarding import Forwarding
+from flowcheck.flow.row_ranges import RowRange, capture_by_rows
 from flowcheck.source import Tree, cache_root, open_source
 from tests.flow.models import target_config
+from tests.releases.witnesses import WITNESSES
 
 pytestmark = pytest.mark.release
 
-LLAMA = {
+LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
     "vocab_size": 128256,
@@ -29,41 +32,7 @@ LLAMA = {
     "rope_theta": 500000.0,
     "max_position_embeddings": 8192,
 }
-DEEPSEEK = {
-    "architectures": ["DeepseekV3ForCausalLM"],
-    "model_type": "deepseek_v3",
-    "vocab_size": 129280,
-    "hidden_size": 7168,
-    "num_hidden_layers": 8,
-    "num_attention_heads": 128,
-    "num_key_value_heads": 128,
-    "intermediate_size": 18432,
-    "moe_intermediate_size": 2048,
-    "hidden_act": "silu",
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 10000.0,
-    "rope_scaling": None,
-    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
-    "max_position_embeddings": 163840,
-    "q_lora_rank": 1536,
-    "kv_lora_rank": 512,
-    "qk_nope_head_dim": 128,
-    "qk_rope_head_dim": 64,
-    "v_head_dim": 128,
-    "n_routed_experts": 256,
-    "n_shared_experts": 1,
-    "num_experts_per_tok": 8,
-    "first_k_dense_replace": 3,
-    "moe_layer_freq": 1,
-    "n_group": 8,
-    "topk_group": 4,
-    "topk_method": "noaux_tc",
-    "norm_topk_prob": True,
-    "routed_scaling_factor": 2.5,
-    "scoring_func": "sigmoid",
-    "ep_size": 1,
-}
-"""Eight layers instead of 61: dense ones and ones with experts, and what every layer repeats."""
+DEEPSEEK = WITNESSES["deepseek-v3"]
 
 
 @functools.cache
@@ -72,11 +41,9 @@ def release(version: str) -> Tree:
 
 
 def run(
-    version: str, config: dict[str, object], ids: list[int] | None, phase: str = "extend", fusion: bool = False
+    version: str, config: dict[str, Any], ids: list[int] | None, phase: str = "extend", fusion: bool = False
 ) -> Capture:
-    names = config["architectures"]
-    assert isinstance(names, list)
-    return capture(Forwarding(release(version), fusion=fusion), names[0], config, ids, (phase,))[0]
+    return capture(Forwarding(release(version), fusion=fusion), config["architectures"][0], config, ids, (phase,))[0]
 
 
 @pytest.mark.parametrize("phase", ["extend", "verify"])
@@ -122,12 +89,6 @@ def test_the_meaning_of_ids_changed_for_deepseek(version: str, ids: list[int], e
     found = run(version, DEEPSEEK, ids)
     assert found.boundaries == expected
     assert all(s.boundary.reach is Reach.COMPLETE for s in found.states)
-
-
-def test_fused_all_reduce_leaves_partial_sums() -> None:
-    found = run("0.5.9", DEEPSEEK, [2, 3, 5], fusion=True)
-    assert found.boundaries == (3, 4, 6)
-    assert all(s.boundary.reach is Reach.PARTIAL for s in found.states)
 
 
 def of_file(
@@ -203,3 +164,143 @@ def test_a_forward_that_lacks_an_attribute_is_an_answer() -> None:
     assert found.raised[0] == "AttributeError"
     assert found.raised[1] is not None
     assert found.raised[1].symbol == "DeepseekV2Model.forward"
+
+
+# ---------------------------------------------------------------------------------------------------- fused all-reduce
+def by_rows(version: str, target: str, phase: str = "extend") -> tuple[RowRange, ...]:
+    config = WITNESSES[target]
+    forwarding = Forwarding(release(version), fusion=True)
+    return capture_by_rows(forwarding, config["architectures"][0], config, [2, 3, 5], phase)
+
+
+def check_fused(version: str, target: str, expected: tuple[int, ...], partial: bool, phase: str) -> None:
+    """Up to the limit of the fused kernel the sums are partial where the tree is not right; beyond it nothing is fused."""
+    ranges = by_rows(version, target, phase)
+    assert [(r.low, r.high) for r in ranges] == ([(1, 2048), (2049, None)] if partial else [(1, None)])
+    for r, reach in zip(ranges, (Reach.PARTIAL if partial else Reach.COMPLETE, Reach.COMPLETE), strict=False):
+        found = r.capture
+        assert (found.question, found.raised, found.unmodelled) == (None, None, ())
+        assert found.boundaries == expected
+        assert {s.boundary.reach for s in found.states} == {reach}
+        assert all(s.boundary.certain for s in found.states)
+        assert {limit.number for limit in r.limits} == ({2048} if partial else set())
+
+
+OUTPUT = (3, 4, 6)
+LITERAL = (2, 3, 5)
+FUSED = {
+    "llama": dict.fromkeys(
+        ("0.5.6", "0.5.9", "0.5.10", "0.5.12", "0.5.14", "0.5.17", "0.5.20", "0.5.23"), (OUTPUT, False)
+    ),
+    "qwen3": dict.fromkeys(
+        ("0.5.6", "0.5.9", "0.5.10", "0.5.12", "0.5.14", "0.5.17", "0.5.20", "0.5.23"), (OUTPUT, False)
+    ),
+    "qwen3-moe": dict.fromkeys(
+        ("0.5.6", "0.5.9", "0.5.10", "0.5.12", "0.5.14", "0.5.17", "0.5.20", "0.5.23"), (OUTPUT, False)
+    ),
+    "deepseek-v3": {
+        **dict.fromkeys(("0.5.6", "0.5.9", "0.5.10", "0.5.12"), (OUTPUT, True)),
+        **dict.fromkeys(("0.5.14", "0.5.17", "0.5.20", "0.5.23"), (LITERAL, False)),
+    },
+    "kimi-k2.5": {
+        **dict.fromkeys(("0.5.10", "0.5.12"), (OUTPUT, True)),
+        **dict.fromkeys(("0.5.14", "0.5.17", "0.5.20", "0.5.23"), (LITERAL, False)),
+    },
+    "gpt-oss": {
+        **dict.fromkeys(("0.5.6", "0.5.9", "0.5.10", "0.5.12", "0.5.14", "0.5.17", "0.5.20"), (OUTPUT, True)),
+        "0.5.23": (OUTPUT, False),
+    },
+    "glm-4-moe": {
+        **dict.fromkeys(("0.5.6", "0.5.9", "0.5.10", "0.5.12", "0.5.14", "0.5.17", "0.5.20"), (OUTPUT, True)),
+        "0.5.23": (OUTPUT, False),
+    },
+    "gemma3": dict.fromkeys(("0.5.12", "0.5.14"), (OUTPUT, False)),
+}
+"""What reading the layer loops says, by target and release: the boundaries, and whether small batches hold partial sums."""
+SHOWN = [
+    ("deepseek-v3", "0.5.9"), ("kimi-k2.5", "0.5.12"), ("deepseek-v3", "0.5.14"), ("deepseek-v3", "0.5.23"),
+    ("glm-4-moe", "0.5.20"), ("glm-4-moe", "0.5.23"), ("gpt-oss", "0.5.20"), ("qwen3-moe", "0.5.9"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "version"), SHOWN)
+def test_fused_all_reduce(target: str, version: str) -> None:
+    expected, partial = FUSED[target][version]
+    check_fused(version, target, expected, partial, "extend")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("phase", ["extend", "verify"])
+@pytest.mark.parametrize(("target", "version"), [(t, v) for t, rows in FUSED.items() for v in rows])
+def test_fused_all_reduce_on_every_release(target: str, version: str, phase: str) -> None:
+    expected, partial = FUSED[target][version]
+    check_fused(version, target, expected, partial, phase)
+
+
+@pytest.mark.parametrize("version", ["0.5.17", pytest.param("0.5.23", marks=pytest.mark.long)])
+def test_gemma3_captures_a_norm(version: str) -> None:
+    (only,) = by_rows(version, "gemma3")
+    assert all(s.boundary.normed and s.at_capture.index is None for s in only.capture.states)
+    assert only.capture.boundaries == (None, None, None)
+
+
+# ------------------------------------------------------------------------------------------------- rows and their shares
+def placed(version: str, target: str, phase: str, **deployment: object) -> Capture:
+    config = WITNESSES[target]
+    forwarding = Forwarding(release(version), rows=4096, **deployment)  # type: ignore[arg-type]
+    return capture(forwarding, config["architectures"][0], config, [2, 3, 5], (phase,))[0]
+
+
+@pytest.mark.parametrize("phase", ["extend", "verify"])
+@pytest.mark.parametrize(
+    ("version", "target", "expected"),
+    [
+        ("0.5.6", "deepseek-v3", (Reach.COMPLETE, Reach.SCATTERED, Reach.SCATTERED)),
+        ("0.5.9", "deepseek-v3", (Reach.COMPLETE,) * 3),
+        ("0.5.23", "deepseek-v3", (Reach.COMPLETE,) * 3),
+        ("0.5.9", "glm-4-moe", (Reach.COMPLETE, Reach.SCATTERED, Reach.SCATTERED)),
+        ("0.5.23", "glm-4-moe", (Reach.COMPLETE, Reach.SCATTERED, Reach.SCATTERED)),
+        ("0.5.9", "qwen3-moe", (Reach.COMPLETE,) * 3),
+        *(
+            pytest.param(v, target, (Reach.COMPLETE, *[after] * 2), marks=pytest.mark.long)
+            for v in ("0.5.10", "0.5.12", "0.5.14", "0.5.17", "0.5.20")
+            for target, after in (("deepseek-v3", Reach.COMPLETE), ("glm-4-moe", Reach.SCATTERED))
+        ),
+    ],
+)
+def test_experts_that_tokens_are_sent_to(version: str, target: str, expected: tuple[Reach, ...], phase: str) -> None:
+    """The input of the first layer with experts is that of a dense one; after it each rank has its share of the rows."""
+    found = placed(version, target, phase, a2a="deepep")
+    assert (found.question, found.raised, found.unmodelled) == (None, None, ())
+    assert found.boundaries == FUSED[target][version][0]
+    assert tuple(s.boundary.reach for s in found.states) == expected
+    assert all(s.boundary.certain for s in found.states)
+    assert (found.rows == "all rows") is (Reach.SCATTERED not in expected)
+
+
+@pytest.mark.parametrize("phase", ["extend", "verify"])
+@pytest.mark.parametrize("replicas", [2, 8])
+@pytest.mark.parametrize(
+    ("version", "target"),
+    [("0.5.6", "deepseek-v3"), ("0.5.9", "deepseek-v3"), ("0.5.23", "deepseek-v3"), ("0.5.9", "qwen3-moe")],
+)
+def test_replicas_of_attention(version: str, target: str, replicas: int, phase: str) -> None:
+    found = placed(version, target, phase, dp_attention=replicas)
+    assert (found.question, found.raised, found.unmodelled) == (None, None, ())
+    assert found.boundaries == FUSED[target][version][0]
+    assert all(s.boundary.certain and s.boundary.reach is Reach.COMPLETE for s in found.states)
+    assert found.rows == "all rows"
+
+
+def test_replicas_whose_rows_are_gathered_with_those_of_others() -> None:
+    """0.5.9 gathers over all ranks what is on the ranks of one replica: more rows than the batch has. 0.5.10 does not."""
+    found = placed("0.5.10", "deepseek-v3", "extend", dp_attention=8, a2a="deepep")
+    assert (found.rows, {s.rows for s in found.states}) == ("all rows", {"all rows"})
+    found = placed("0.5.9", "deepseek-v3", "extend", dp_attention=8, a2a="deepep")
+    assert [s.rows for s in found.states] == ["all rows", "rows of all ranks of tp", "rows of all ranks of tp"]
+    assert found.rows != "all rows"
+
+
+def test_a_model_without_replicas_is_not_said_to_be_complete() -> None:
+    found = placed("0.5.9", "llama", "extend", dp_attention=8)
+    assert not any(s.boundary.certain for s in found.states)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from flowcheck.checks.rules import RuleBook, load_rules
 from flowcheck.checks.run import Selection, run_checks, selection
+from flowcheck.draft import Pairing
 from flowcheck.flow.facts import Assumption, Facts, Flow, Mode, Open, Path, Phase, Place, ScanStats, Step
+from flowcheck.flow.pair_facts import CaptureRow, Left, PairFacts, Reach, State, Told
 from flowcheck.report.build import SourceInfo, Timing, build_report
 from flowcheck.report.model import Report
 from flowcheck.syntax.ir import Span
@@ -17,6 +19,8 @@ WORKER_V2 = f"{SRT}/speculative/eagle_worker_v2.py"
 BATCH = f"{SRT}/model_executor/forward_batch_info.py"
 GRAPH = f"{SRT}/model_executor/cuda_graph_runner.py"
 LOGITS = f"{SRT}/layers/logits_processor.py"
+MODEL = f"{SRT}/models/llama.py"
+RUNNER = f"{SRT}/model_executor/model_runner.py"
 
 
 def place(path: str, line: int, column: int = 9, end: int = 30, symbol: str = "") -> Place:
@@ -68,6 +72,66 @@ def flow(
         assumptions=("logits-processor",),
         replay_guard=replay_guard,
     )
+
+
+def row(
+    phase: Phase = Phase.EXTEND,
+    path: Path = Path.EAGER,
+    *boundaries: int | None,
+    ids: tuple[int, ...] | None = None,
+    condition: str = "",
+    reach: Reach = Reach.COMPLETE,
+    reason: str = "",
+    raised: str = "",
+    in_setter: bool = False,
+    question: str = "",
+    told_at: int = 622,
+    more: tuple[Told, ...] = (),
+) -> CaptureRow:
+    """What a path captures: boundaries that a loop of the model appends (None: what has no name, for a reason)."""
+    told = Told("set_layers", ids, "ids" if ids is not None else "", "", place(RUNNER, told_at))
+    states = tuple(
+        State(
+            each,
+            reach,
+            False,
+            each is not None or not reason.startswith("?"),
+            reason,
+            "all rows",
+            "64",
+            place(MODEL, 88),
+        )
+        for each in boundaries
+    )
+    if question or raised:
+        states = ()
+    return CaptureRow(
+        phase=phase,
+        path=path,
+        runner="" if path is Path.EAGER else "CudaGraphRunner",
+        condition=condition,
+        model_class="LlamaForCausalLM",
+        told=(told, *more),
+        left=(Left(f"layers = {list(boundaries)}", (place(MODEL, 140, symbol="LlamaForCausalLM.set_layers"),)),),
+        states=states,
+        width=64 * len(states) or None,
+        rows="all rows" if states else "",
+        concat=place(LOGITS, 200),
+        processor=place(MODEL, 99),
+        raised=raised,
+        raised_at=place(MODEL, 141) if raised else None,
+        in_setter=in_setter,
+        question=question,
+        assumptions=("a batch of 37 rows",),
+    )
+
+
+def served(pairing: Pairing) -> PairFacts:
+    """A tree that captures on every path what a pair needs, or the first of its readings."""
+    wanted = pairing.trained.readings[0].boundaries
+    ways = ((Phase.EXTEND, Path.EAGER), (Phase.VERIFY, Path.EAGER), (Phase.VERIFY, Path.DECODE_GRAPH))
+    ids = next((each.ids for each in pairing.draft.id_lists), None)
+    return PairFacts("LlamaForCausalLM", True, tuple(row(phase, path, *wanted, ids=ids) for phase, path in ways))
 
 
 ASSUMPTIONS = (

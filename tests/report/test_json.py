@@ -29,6 +29,7 @@ TOP_LEVEL = [
     "summary",
     "flows",
     "capture",
+    "intake",
     "assumptions",
     "findings",
     "unproved",

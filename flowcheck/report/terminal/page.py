@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from flowcheck.report.model import Assumption, Flow, Report, Stats
+from flowcheck.report.terminal.capture import capture_lines, mode_line
 from flowcheck.report.terminal.findings import chain_lines, finding_lines
 from flowcheck.report.terminal.flows import flow_lines
 from flowcheck.report.terminal.pair import LABEL_STYLES, pair_blocks, pair_rows
@@ -19,7 +20,7 @@ def page(report: Report, width: int, *, quiet: bool = False, verbose: bool = Fal
         return _joined(pair_blocks(report, report.pairing, width, quiet=quiet, verbose=verbose))
     blocks: list[list[Text]] = []
     if not quiet:
-        blocks += [_header(report, width), flow_lines(report, width, verbose=verbose)]
+        blocks += [_header(report, width), *_tables(report, width, verbose=verbose)]
         if verbose:
             blocks += [_chain(flow, width) for flow in report.flows if flow.evidence]
     blocks += [finding_lines(finding, width, verbose=verbose) for finding in report.findings]
@@ -27,6 +28,13 @@ def page(report: Report, width: int, *, quiet: bool = False, verbose: bool = Fal
         blocks.append(_assumptions(report.assumptions, width, verbose=verbose))
     blocks.append(_summary(report, width))
     return _joined(blocks)
+
+
+def _tables(report: Report, width: int, *, verbose: bool) -> list[list[Text]]:
+    """What the pair gets, first; then the flows, in one line where nothing more is to be said of them."""
+    captures = capture_lines(report, width)
+    said = mode_line(report, width) if captures and not verbose else []
+    return [captures, said or flow_lines(report, width, verbose=verbose)]
 
 
 def _joined(blocks: list[list[Text]]) -> list[Text]:
