@@ -463,7 +463,7 @@ def _unpack(it: Interpreter, t: ir.TupleExpr | ir.ListExpr, v: Value, fr: Frame,
         if it.config.tensors is not None and isinstance(x, Ref) and not stars:
             parts = it.config.tensors.unpacked(it, x, n, st, t, fr)
             if parts is not None:
-                rows.append(parts)
+                rows += [parts] if parts else []
                 continue
         items = operators.iterate(it, x, fr, st, t) if not isinstance(x, Known) or x.value is not None else None
         if items is None:
