@@ -66,5 +66,6 @@ def why_not(missed: Sequence[CaptureRow], answer: IdAnswer) -> str:
             place = row.told[-1].place if row.told else None
             at = f" ({plain(place.path)}:{place.span.line})" if place is not None else ""
             what = f"is not told these ids{at}, and {what}"
-        said.append(f"{row.phase.value} {SPOKEN[row.path].removeprefix('the ')} {what}")
+        batch = f" ({row.batch})" if row.batch else ""
+        said.append(f"{row.phase.value} {SPOKEN[row.path].removeprefix('the ')}{batch} {what}")
     return "; ".join(dict.fromkeys(said))

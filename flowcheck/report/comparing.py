@@ -25,8 +25,9 @@ def change_of(old: Report, new: Report, old_ids: WantedIds, new_ids: WantedIds) 
     """One pair in both trees; the reports are about the same pair under the same scenario."""
     assert new.pairing is not None
     paths = list(_paths(old.capture, new.capture))
-    because = _why_worse(old, new, paths)
     known, found = ({_identity(each): each for each in report.findings} for report in (old, new))
+    came = [each for key, each in found.items() if key not in known]
+    because = _why_worse(old, new, paths, came)
     return PairChange(
         pairing=new.pairing,
         algorithm=new.scenario.algorithm,
@@ -34,7 +35,7 @@ def change_of(old: Report, new: Report, old_ids: WantedIds, new_ids: WantedIds) 
         old_ids=old_ids,
         new_ids=new_ids,
         gone=[each for key, each in known.items() if key not in found],
-        came=[each for key, each in found.items() if key not in known],
+        came=came,
         worse=bool(because),
         because=because,
     )
@@ -63,29 +64,45 @@ def wanted_ids(facts: PairFacts | None, pairing: Pairing) -> WantedIds:
 
 
 def _paths(old: Sequence[Capture], new: Sequence[Capture]) -> Iterator[PathChange]:
-    """Rows of one phase and path side by side: under each condition that either tree tells apart."""
+    """Rows of one phase and path side by side: under each condition and for each batch that either tree tells apart."""
     for phase, path in dict.fromkeys((row.phase, row.path) for row in (*new, *old)):
         before, after = ([row for row in rows if (row.phase, row.path) == (phase, path)] for rows in (old, new))
-        conditions = list(dict.fromkeys(row.condition for row in (*after, *before)))
-        for condition in [each for each in conditions if each] or [""]:
-            one, other = _worst(before, condition), _worst(after, condition)
+        for condition, batch in _cases((*after, *before)):
+            one, other = _of_case(before, condition, batch, best=True), _of_case(after, condition, batch)
             yield PathChange(
                 phase=phase,
                 path=path,
                 condition=condition,
+                batch=batch,
                 old=_end(one),
                 new=_end(other),
                 becomes=_becomes(one, other, known=bool(old)),
             )
 
 
+def _cases(rows: Sequence[Capture]) -> list[tuple[str, str]]:
+    """The conditions and batches that are told apart; what holds for all of them is no case of its own beside them."""
+    conditions = [each for each in dict.fromkeys(row.condition for row in rows) if each] or [""]
+    cases = []
+    for condition in conditions:
+        fitting = [row for row in rows if row.condition in ("", condition)]
+        batches = [each for each in dict.fromkeys(row.batch for row in fitting) if each] or [""]
+        cases += [(condition, batch) for batch in batches]
+    return cases
+
+
 RANK = {"violated": 0, "unproved": 1, "proved": 2}
 
 
-def _worst(rows: Sequence[Capture], condition: str) -> Capture | None:
-    """The row that holds under a condition; of several (graphs of more than one runner) the one that ends worst."""
+def _of_case(rows: Sequence[Capture], condition: str, batch: str, *, best: bool = False) -> Capture | None:
+    """The row that holds in a case; of several (graphs of more than one runner) the one that ends worst.
+
+    Where a tree divides batches elsewhere, any row may be meant: ``best`` takes the best of them.
+    """
     fitting = [row for row in rows if row.condition in ("", condition)]
-    return min(fitting, key=lambda row: RANK[row.verdict], default=None)
+    exact = [row for row in fitting if row.batch in ("", batch)]
+    choose = max if best and not exact else min
+    return choose(exact or fitting, key=lambda row: RANK[row.verdict], default=None)
 
 
 def _end(row: Capture | None) -> PathEnd | None:
@@ -118,7 +135,7 @@ def _facts(row: Capture) -> tuple[object, ...]:
     return row.captured_boundaries, row.width, row.per_rank
 
 
-def _why_worse(old: Report, new: Report, paths: Sequence[PathChange]) -> str:
+def _why_worse(old: Report, new: Report, paths: Sequence[PathChange], came: Sequence[Finding]) -> str:
     if old.capture and not new.capture:
         said = next((each.message for each in new.findings if each.rule.startswith("HS2")), "")
         return f"the new tree captures nothing for the pair{f': {said}' if said else ''}"
@@ -129,6 +146,9 @@ def _why_worse(old: Report, new: Report, paths: Sequence[PathChange]) -> str:
             if all(each.old is not None and each.old.verdict == "proved" for each in worse)
             else f"{len(worse)} of {len(paths)} paths end worse"
         )
+    apart = next((each for each in came if each.severity == "error" and not each.affects), None)
+    if apart is not None:
+        return f"{apart.rule} is new: {apart.message}"
     if any(each.becomes == "moved" for each in paths):
         return "other states are captured, and what the draft was trained on is not known"
     return ""

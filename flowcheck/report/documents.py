@@ -79,6 +79,7 @@ class PathChange(_Part):
     phase: Literal["extend", "verify", "idle", "other"]
     path: Literal["eager", "decode_graph", "prefill_graph"]
     condition: str
+    batch: str
     old: PathEnd | None
     new: PathEnd | None
     becomes: Literal["same", "better", "worse", "moved"]

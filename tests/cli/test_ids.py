@@ -56,6 +56,15 @@ def test_a_path_that_is_not_told_the_ids_is_said() -> None:
     assert (off.exit_code, "decode graph" in off.stdout) == (0, False)
 
 
+def test_ids_that_are_right_do_not_hide_what_remains() -> None:
+    result = flowcheck(*ids("wiring-partial-sums", *needing()))
+    lines = lines_of(result)
+    assert result.exit_code == 0
+    assert "  the ids are right; HS209 remains (flowcheck trace)" in lines
+    at = lines.index("  where enable_flashinfer_allreduce_fusion is true")
+    assert lines[at + 1] == "  extend eager         3 5 7  VIOLATED HS209"
+
+
 @pytest.mark.parametrize(
     ("name", "boundaries", "verdict", "said"),
     [

@@ -29,8 +29,8 @@ def test_the_same_ids_mean_other_states_to_another_trainer(training: str, code: 
 def test_a_scan_and_the_ids_ask_the_same_tree() -> None:
     other = ["--trained-with", tree_of("wiring-other-layers")]
     report = parsed("scan", tree_of("wiring-healthy"), *pair_of("wiring-healthy"), *other)
-    assert [each["rule"] for each in report["findings"]] == ["HS201"]
-    assert "Ids [1, 3, 5] make this tree capture boundaries 2, 4, 6." in report["findings"][0]["fix"]
+    (wrong,) = [each for each in report["findings"] if each["rule"] == "HS201"]
+    assert "Ids [1, 3, 5] make this tree capture boundaries 2, 4, 6." in wrong["fix"]
     (choice,) = parsed("ids", tree_of("wiring-healthy"), DRAFT, TARGET, *other, schema="ids")["choices"]
     assert (choice["boundaries"], choice["because"], choice["ids"]) == ([2, 4, 6], "computed", [1, 3, 5])
 

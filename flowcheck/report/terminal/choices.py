@@ -61,24 +61,41 @@ def _choice(choice: IdChoice, width: int) -> list[Text]:
             (choice.verdict.upper(), VERDICT_STYLE[choice.verdict]), f" with these ids: {choice.reason}"
         )
         lines += wrapped(said, width, first=Text("  "), indent=4)
+    elif left := _left(choice):
+        lines += wrapped(left, width, indent=2)
     if not choice.is_written:
         lines += [Text("  in the draft's configuration:", "dim"), *_snippet(choice.snippet or {}, 2)]
     return lines
 
 
 def _paths(paths: list[Capture], width: int) -> list[Text]:
-    names = [f"{row.phase} {spoken_path(row.path)}" for row in paths]
-    captures = [_numbers([state.boundary for state in row.states]) or "-" for row in paths]
+    conditions = list(dict.fromkeys(row.condition for row in paths))
+    rows = sorted(paths, key=lambda row: conditions.index(row.condition))
+    names = [", ".join(filter(None, (f"{row.phase} {spoken_path(row.path)}", row.batch))) for row in rows]
+    captures = [_numbers([state.boundary for state in row.states]) or "-" for row in rows]
     column = max(map(len, names), default=0) + 2
     second = max(map(len, captures), default=0) + 2
     lines: list[Text] = []
-    for row, name, captured in zip(paths, names, captures, strict=True):
+    said = ""
+    for row, name, captured in zip(rows, names, captures, strict=True):
+        if row.condition != said:
+            said = row.condition
+            lines += wrapped(Text(f"where {said}" if said else "in any case", "dim"), width, indent=2)
         line = Text(f"  {padded(name, column)}{padded(captured, second)}")
-        said = "proved" if row.verdict == "proved" else f"{row.verdict.upper()} {', '.join(row.rules)}".rstrip()
-        line.append(said, VERDICT_STYLE[row.verdict])
-        line.append(f" where {row.condition}" if row.condition else "")
+        verdict = "proved" if row.verdict == "proved" else f"{row.verdict.upper()} {', '.join(row.rules)}".rstrip()
+        line.append(verdict, VERDICT_STYLE[row.verdict])
         lines += hanging(line, width, 4 + column)
     return lines
+
+
+def _left(choice: IdChoice) -> str:
+    """What remains to be mended where the ids are right."""
+    rules = dict.fromkeys(rule for row in choice.paths for rule in row.rules)
+    return (
+        f"the ids are right; {', '.join(rules)} {'remains' if len(rules) == 1 else 'remain'} (flowcheck trace)"
+        if rules
+        else ""
+    )
 
 
 def _numbers(boundaries: list[int] | list[int | None]) -> str:

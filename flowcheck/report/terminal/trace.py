@@ -201,7 +201,7 @@ def _ends(group: list[Capture], width: int) -> list[Text]:
     for row, rows in ends.values():
         verdict = Text("  verdict  ")
         verdict.append(_verdict(row), VERDICT_STYLE[row.verdict])
-        conditions = dict.fromkeys(each.condition for each in rows)
+        conditions = dict.fromkeys(", ".join(filter(None, (each.condition, each.batch))) for each in rows)
         where = "" if "" in conditions or len(ends) == 1 else f" where {' or '.join(conditions)}"
         names = dict.fromkeys(f"{each.phase} {spoken_path(each.path)}" for each in rows)
         if len(ends) > 1 and len(rows) < len(group) and not where:

@@ -73,7 +73,7 @@ def _paths(paths: list[PathChange], width: int) -> list[Text]:
         return wrapped(Text("no path captures states for the pair in either tree"), width)
     conditions = list(dict.fromkeys(path.condition for path in paths))
     paths = sorted(paths, key=lambda path: conditions.index(path.condition))
-    names = [f"{path.phase} {spoken_path(path.path)}" for path in paths]
+    names = [", ".join(filter(None, (f"{path.phase} {spoken_path(path.path)}", path.batch))) for path in paths]
     column = max(map(len, names)) + 2
     ends = [end for path in paths for end in (path.old, path.new)]
     widths = [max(len(_cells(end)[at]) for end in ends) for at in range(3)]
