@@ -14,9 +14,9 @@ __all__ = ["rarely_collected", "with_deep_stack"]
 STACK = 512 * 1024 * 1024
 DEEPEST = 60_000
 T = TypeVar("T")
-COLLECTED = (10_000, 10, 10)
+COLLECTED = (10_000, 10, 100)
 """New objects before garbage is looked for, and how often older objects are looked at again. What a walk makes is mostly
-kept until it ends: looking through it at Python's usual pace is an eighth of a scan, for little that is found."""
+kept until it ends: looking through it at Python's usual pace is a tenth of a scan, for little that is found."""
 
 
 @contextmanager

@@ -111,6 +111,7 @@ class ConfigurationWords(_Table):
     text_parts: tuple[str, ...]
     width_keys: tuple[str, ...]
     given: tuple[str, ...]
+    defaults: dict[str, dict[str, Any]]
 
 
 class MetadataWords(_Table):

@@ -196,13 +196,17 @@ class State:
 
     def changed_objects(self) -> list[Obj]:
         """The newest version of everything above the base."""
+        return [obj for _, obj in self.changed()]
+
+    def changed(self) -> list[tuple[int, Obj]]:
+        """The newest version of everything above the base, with its address."""
         seen: dict[int, Obj] = {}
         layer: Layer | None = self.top
         while layer is not None:
             for oid, obj in layer.objects.items():
                 seen.setdefault(oid, obj)
             layer = layer.parent
-        return list(seen.values())
+        return list(seen.items())
 
     # -------------------------------------------------------------------------------------------------- forking
     def fork(self) -> State:

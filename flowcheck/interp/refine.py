@@ -296,7 +296,7 @@ def _assume_chain(it: Interpreter, test: ir.BoolOp, want: bool, fr: Frame, st: S
     if (test.op == "and") == want:
         for x in test.values:
             assume(it, x, want, fr, st)
-            v = _quiet_eval(it, x, fr, st)
+            v = quietly(it, x, fr, st)
             if v is not None:
                 t = operators.truth(it, v, st, fr)
                 if t is not None and t != want:
@@ -313,12 +313,12 @@ def _assume_chain(it: Interpreter, test: ir.BoolOp, want: bool, fr: Frame, st: S
     if len(open_) == 1:
         x = open_[0]
         assume(it, x, want, fr, st)
-        v = _quiet_eval(it, x, fr, st)
+        v = quietly(it, x, fr, st)
         if v is not None:
             operators.learn(it, v, want, st)
 
 
-def _quiet_eval(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> Value | None:
+def quietly(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> Value | None:
     """Evaluates for information alone: in a scratch state, unobserved, its raises dropped."""
 
     if it.quiet > 2 or id(e) in it.dear:
@@ -365,7 +365,7 @@ def _quietly(it: Interpreter) -> Iterator[None]:
 
 
 def _quiet_truth(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> bool | None:
-    v = _quiet_eval(it, e, fr, st)
+    v = quietly(it, e, fr, st)
     return None if v is None else operators.truth(it, v, st, fr)
 
 
@@ -507,7 +507,7 @@ def _equal_to(it: Interpreter, test: ir.Expr, e: ir.Expr, want: bool, fr: Frame,
         op = test.ops[0]
         if (op in ("is", "==") and want) or (op in ("is not", "!=") and not want):
             other = test.comparators[0] if _same(test.left, e) else test.left
-            c = _quiet_eval(it, other, fr, st)
+            c = quietly(it, other, fr, st)
             if isinstance(c, Known) and (
                 op in ("is", "is not") or c.value is None or isinstance(c.value, (str, bytes))
             ):

@@ -65,7 +65,7 @@ class TensorModel(Contracts):
 
     ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
     ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
-    ``absent``: what the configuration was asked for and does not say, and whether the code has a default of its own.
+    ``absent``: what the configuration was asked for and does not say, and whether the code's own default holds then.
     ``on_function`` sees every call of a function of the tree, ``on_contract`` what every contract made of a call,
     ``on_layer`` the making of every module of PyTorch's own. ``limits``: numbers with which a number of rows was compared:
     whose rows ("rows", "share", "gathered"), the operator, the number, and where.
@@ -195,12 +195,19 @@ class TensorModel(Contracts):
         write(it, st, ref, Content(lost=f"its data are replaced at {site_text(site)}"), site)
 
     def unpacked(self, it: Interpreter, ref: Ref, n: int, st: State, node: ir.Node, fr: Frame) -> list[Value] | None:
-        """The parts of a tensor that is unpacked over its rows; None when it is none. It raises for any other number."""
+        """The parts of a tensor that is unpacked over its rows; none where it has another number of rows, which raises.
+        None when it is no tensor."""
         view = view_of(ref, st)
         if view is None:
             return None
-        if view.dims and view.dims[0] != Known(n):
-            it.throw("ValueError", st, node, fr)
+        count = view.dims[0] if view.dims else None
+        if isinstance(count, Unknown):
+            count = Known(it.forced_facts[("value", count.key)]) if ("value", count.key) in it.forced_facts else None
+        if count is not None and count != Known(n):
+            it.may_throw("ValueError", st, node, fr)
+            return []
+        if count is None:
+            it.may_raise(st, node, fr)
         return [self.element(it, ref, st) for _ in range(n)]
 
     def kept(self, container: Value, v: Value, st: State, site: Site | None) -> None:
