@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from flowcheck.report.documents import UpgradeDocument
+from flowcheck.report.model import Report
+from flowcheck.report.terminal.trace import trace_page
+from flowcheck.report.terminal.upgrade import upgrade_page
 from tests.cli.pairs import flowcheck, refused, written
 from tests.cli.wirings import KEY, draft_of, lines_of, needing, pair_of, parsed, tree_of, with_cache
 
@@ -126,6 +130,17 @@ def test_a_launch_names_the_pair_and_the_ranks(tmp_path: Path) -> None:
     assert {each["text"] for each in document["assumptions"]} >= {"a batch of 37 rows on rank 0 of 4"}
     said = "serve.sh:1 says 4"
     refused(flowcheck("trace", "./tree", "--launch", script, "--tp", "8"), "--tp 8: ", said)
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+@pytest.mark.parametrize("name", ["wiring-graph-default", "wiring-partial-sums", "wiring-unknown", "wiring-no-hook"])
+def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
+    report = Report.model_validate(parsed(*trace(name)))
+    assert report.pairing is not None
+    assert max(line.cell_len for line in trace_page(report, report.pairing, width)) <= width
+    given = [tree_of("wiring-healthy"), tree_of(name), *pair_of("wiring-healthy"), *needing()]
+    upgraded = UpgradeDocument.model_validate(parsed("upgrade", *given, schema="upgrade"))
+    assert max(line.cell_len for line in upgrade_page(upgraded, width)) <= width
 
 
 @pytest.mark.parametrize(
