@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import calls, classes, documents, views
+from flowcheck.interp import calls, classes, documents, tensor_ops, views
 from flowcheck.interp.confined import entry_of
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration import iterate, record_items
@@ -113,7 +113,7 @@ def _undecided(it: Interpreter, what: str, op: str, a: Value, b: Value, fr: Fram
     """A comparison that the values do not decide; what is compared with a number of rows is noted."""
     key = _compare_key(it, op, a, b)
     if it.config.tensors is not None and e is not None:
-        it.config.tensors.limited(key, fr.site(e))
+        tensor_ops.limited(it.config.tensors.limits, key, fr.site(e))
     return Unknown(what, key)
 
 

@@ -6,7 +6,7 @@ An interpretation without a :class:`TensorModel` (``Config.tensors`` is None) kn
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,13 +66,9 @@ class TensorModel(Contracts):
     ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
     ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
     ``absent``: what the configuration was asked for and does not say, and whether the code has a default of its own.
-<<<<<<< HEAD
     ``on_function`` sees every call of a function of the tree, ``on_contract`` what every contract made of a call,
-    ``on_layer`` the making of every module of PyTorch's own.
-=======
-    ``on_function`` sees every call of a function of the tree. ``limits``: numbers with which a number of rows was compared:
+    ``on_layer`` the making of every module of PyTorch's own. ``limits``: numbers with which a number of rows was compared:
     whose rows ("rows", "share", "gathered"), the operator, the number, and where.
->>>>>>> fused
     """
 
     def __init__(
@@ -91,20 +87,9 @@ class TensorModel(Contracts):
         self.unmodelled: dict[str, str] = {}
         self.absent: dict[str, bool] = {}
         self.on_function: OnFunction | None = None
-<<<<<<< HEAD
         self.on_contract: Callable[[Contract, kernels.Call, Value | None], None] | None = None
         self.on_layer: Callable[[Ref, Obj, Site | None], None] | None = None
-=======
         self.limits: dict[tuple[str, str, int], Site] = {}
-
-    def limited(self, key: Hashable, site: Site) -> None:
-        """Takes note of a comparison by its key, if it is one of a number of rows with a number."""
-        if isinstance(key, tuple) and len(key) == 4 and key[0] == "cmp" and isinstance(key[2], tuple):
-            _, op, left, right = key
-            kind = str(left[0])
-            if left in (("rows",), (kind, ("rows",))) and isinstance(right, tuple) and type(right[1]) is int:
-                self.limits.setdefault((kind, str(op), right[1]), site)
->>>>>>> fused
 
     # ------------------------------------------------------------------------------------------------- attributes
     def attribute(

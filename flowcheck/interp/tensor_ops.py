@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from flowcheck.interp.contents import NOTHING, Content, Opaque, Rows, Segment, Term, Width, leaves, value_of, width_of
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
 
 __all__ = [
-    "added", "assigned", "binary", "cast", "concatenated", "in_place", "loose", "picked", "reshaped", "same", "shape_of",
-    "sliced", "split", "stored", "taken",
+    "added", "assigned", "binary", "cast", "concatenated", "in_place", "limited", "loose", "picked", "reshaped", "same",
+    "shape_of", "sliced", "split", "stored", "taken",
 ]  # fmt: skip
 
 ROWS = Unknown("the number of rows", ("rows",))
@@ -39,6 +39,15 @@ SHARE = Unknown("a share of the rows", ("share", ("rows",)))
 """One rank's part of them."""
 EVERYBODYS = Unknown("the rows of all replicas", ("gathered", ("rows",)))
 """Those of all replicas together."""
+
+
+def limited(limits: dict[tuple[str, str, int], Site], key: Hashable, site: Site) -> None:
+    """Takes note of a comparison by its key, if it is one of a number of rows with a number."""
+    if isinstance(key, tuple) and len(key) == 4 and key[0] == "cmp" and isinstance(key[2], tuple):
+        _, op, left, right = key
+        kind = str(left[0])
+        if left in (("rows",), (kind, ("rows",))) and isinstance(right, tuple) and type(right[1]) is int:
+            limits.setdefault((kind, str(op), right[1]), site)
 
 
 def loose(
