@@ -65,6 +65,7 @@ def _differs_from_eager(row: CaptureRow, facts: PairFacts) -> bool:
         other
         for other in facts.rows
         if (other.phase, other.path) == (row.phase, Path.EAGER) and other.condition in ("", row.condition)
+        if other.batch in ("", row.batch) or not row.batch
     ]
     return any((other.is_known and other.boundaries != row.boundaries) or other.raised for other in same)
 
@@ -337,7 +338,7 @@ def _kept_at(row: CaptureRow) -> Place | None:
 
 def _repair(facts: PairFacts, rule: Rule) -> str:
     repair: Repair | None = facts.repair
-    if repair is None:
+    if repair is None or not (repair.ids or repair.certain):
         return rule.fix
     if not repair.ids:
         return rule.fix_of("unreachable", reason=repair.reason, expected=spoken(repair.boundaries))

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from flowcheck import __version__
-from flowcheck.cli import check_pair, pair, rules, scan, schema
+from flowcheck.cli import check_pair, ids, pair, rules, scan, schema, trace, upgrade
 from flowcheck.cli.errors import Exit, exit_code_of
 
 __all__ = ["app", "main"]
@@ -54,6 +54,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("scan")(scan.scan)
+app.command("trace")(trace.trace)
+app.command("ids")(ids.ids)
+app.command("upgrade")(upgrade.upgrade)
 app.command("check-pair")(check_pair.check_pair)
 app.add_typer(pair.app, name="pair")
 app.command("rules")(rules.rules)

@@ -15,6 +15,7 @@ from flowcheck.cli.pairing import (
     PairName,
     PairOptions,
     TrainedBoundaries,
+    TrainedWith,
     access_of,
     algorithm_of,
     read_pair_of,
@@ -45,6 +46,7 @@ def check_pair(
     pair: PairName = None,
     header: HeaderFile = None,
     trained: TrainedBoundaries = None,
+    training: TrainedWith = None,
     algorithm: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="NAME", help="The speculative algorithm that the draft is served with."),
@@ -72,7 +74,7 @@ def check_pair(
         raise InputError("--quiet and --verbose exclude each other")
     if algorithm is not None and not algorithm.strip():
         raise InputError("--algorithm is empty: name one, as in --algorithm EAGLE3")
-    options = PairOptions(draft, target, header, trained, pair)
+    options = PairOptions(draft, target, header, trained, pair, trained_with=training)
     if pair is not None and draft is not None:
         raise InputError("--pair names the draft and the target: leave the arguments out")
     if pair is None and (draft is None or target is None):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
 import time
 import tokenize
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
     from flowcheck.checks.findings import Finding
     from flowcheck.checks.rules import RuleBook
     from flowcheck.checks.run import Selection
-    from flowcheck.draft import Pairing
+    from flowcheck.draft import Pairing, Reading
     from flowcheck.flow.facts import Facts
     from flowcheck.flow.pair_facts import PairFacts
+    from flowcheck.report.build import SourceInfo
+    from flowcheck.report.documents import IdsDocument
     from flowcheck.report.model import Report
     from flowcheck.source import Tree
 
-__all__ = ["Request", "check", "pick", "run"]
+__all__ = ["Request", "ask", "check", "choose", "pick", "run"]
 
 Progress = Callable[[str], None]
 
@@ -35,7 +38,7 @@ Progress = Callable[[str], None]
 class Request:
     """What a user asked of one scan.
 
-    ``tp``: how many ranks share the target's layers.
+    ``tp``: how many ranks share the target's layers. ``modes``: whether the capture mode is asked about, too.
     ``launch`` is the script and the line that fix the settings in ``launched``; ``warnings`` are what was left of it.
     """
 
@@ -48,6 +51,7 @@ class Request:
     cache: bool = True
     offline: bool = False
     tp: int = 8
+    modes: bool = True
     pairing: Pairing | None = None
     launch: str = ""
     launched: frozenset[str] = frozenset()
@@ -81,44 +85,102 @@ def pick(rules: RuleBook, select: Sequence[str], ignore: Sequence[str]) -> Selec
 
 def run(request: Request, rules: RuleBook, selected: Selection, progress: Progress | None) -> Report:
     """Scan a tree and report."""
+    return ask(request, rules, selected, progress)[0]
+
+
+def ask(
+    request: Request, rules: RuleBook, selected: Selection, progress: Progress | None
+) -> tuple[Report, PairFacts | None]:
+    """Scan a tree: the report, and what the tree makes of the pair."""
     from flowcheck.checks.run import ordered, run_checks
-    from flowcheck.flow.roles import UnknownAlgorithm
-    from flowcheck.report.build import SourceInfo, Timing, build_report
-    from flowcheck.source import SourceError
+    from flowcheck.report.build import Timing, build_report
 
     wall, cpu = time.perf_counter(), _cpu_seconds()
+    with _refusals(), _opened(request, progress) as tree:
+        facts = _facts(tree, request, progress) if request.modes else _no_flows(request)
+        served = _served(tree, request, progress)
+        report = build_report(
+            facts,
+            ordered((*(run_checks(facts, rules) if request.modes else ()), *_about_pair(request, rules, served))),
+            rules=rules,
+            selected=selected,
+            source=_source(tree, request),
+            algorithm=request.algorithm,
+            version=__version__,
+            timing=Timing(time.perf_counter() - wall, _cpu_seconds() - cpu, cached=request.cache),
+            read_text=lambda path: _text(tree, path),
+            pairing=request.pairing,
+            served=served,
+            launch=PurePath(request.launch).name,
+        )
+        return report, served
+
+
+def choose(request: Request, rules: RuleBook, readings: Sequence[Reading], progress: Progress | None) -> IdsDocument:
+    """Which ids make a tree capture what each reading says; the request has a pair."""
+    from flowcheck.flow import Scenario
+    from flowcheck.flow.id_answers import id_answers
+    from flowcheck.report.build import scenario_part, source_part
+    from flowcheck.report.choosing import choice_of
+    from flowcheck.report.documents import IdsDocument
+    from flowcheck.report.model import Tool
+    from flowcheck.report.pairing import pairing_part
+    from flowcheck.source import cache_root
+
+    pairing, wall = request.pairing, time.perf_counter()
+    assert pairing is not None
+    with _refusals(), _opened(request, progress) as tree:
+        answers = id_answers(
+            tree,
+            Scenario(algorithm=request.algorithm, settings=dict(request.settings)),
+            pairing,
+            [each.boundaries for each in readings],
+            tp=request.tp,
+            cache_dir=cache_root() if request.cache else None,
+            progress=progress,
+        )
+        if not answers:
+            raise InputError(f"{request.algorithm} takes no states from inside the target: there are no ids to write")
+        return IdsDocument(
+            tool=Tool(name="flowcheck", version=__version__),
+            source=source_part(_source(tree, request)),
+            scenario=scenario_part(request.algorithm, _settings(request), PurePath(request.launch).name),
+            pairing=pairing_part(pairing),
+            choices=[
+                choice_of(answer, reading, pairing, rules) for answer, reading in zip(answers, readings, strict=True)
+            ],
+            wall_seconds=round(time.perf_counter() - wall, 3),
+        )
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """What a tree refuses is the user's to mend."""
+    from flowcheck.flow.roles import UnknownAlgorithm
+    from flowcheck.source import SourceError
+
     try:
-        with _opened(request, progress) as tree:
-            facts = _facts(tree, request, progress)
-            served = _served(tree, request, progress)
-            return build_report(
-                facts,
-                ordered((*run_checks(facts, rules), *_about_pair(request, rules, served))),
-                rules=rules,
-                selected=selected,
-                source=SourceInfo(
-                    kind=tree.kind,
-                    label=tree.label,
-                    root=tree.root,
-                    package=tree.package,
-                    version=tree.version,
-                    digest=tree.digest,
-                    warnings=(
-                        *request.warnings,
-                        *_without_effect(tree, request),
-                        *map(str, sorted(tree.warnings, key=lambda warning: (warning.path, warning.line))),
-                    ),
-                ),
-                algorithm=request.algorithm,
-                version=__version__,
-                timing=Timing(time.perf_counter() - wall, _cpu_seconds() - cpu, cached=request.cache),
-                read_text=lambda path: _text(tree, path),
-                pairing=request.pairing,
-                served=served,
-                launch=PurePath(request.launch).name,
-            )
+        yield
     except (SourceError, UnknownAlgorithm) as error:
         raise InputError(str(error)) from None
+
+
+def _source(tree: Tree, request: Request) -> SourceInfo:
+    from flowcheck.report.build import SourceInfo
+
+    return SourceInfo(
+        kind=tree.kind,
+        label=tree.label,
+        root=tree.root,
+        package=tree.package,
+        version=tree.version,
+        digest=tree.digest,
+        warnings=(
+            *request.warnings,
+            *_without_effect(tree, request),
+            *map(str, sorted(tree.warnings, key=lambda warning: (warning.path, warning.line))),
+        ),
+    )
 
 
 def _opened(request: Request, progress: Progress | None) -> Tree:
@@ -145,6 +207,17 @@ def _facts(tree: Tree, request: Request, progress: Progress | None) -> Facts:
         jobs=request.jobs or _idle_cores(),
         progress=progress,
     )
+
+
+def _no_flows(request: Request) -> Facts:
+    """What a report holds of the mode where nobody asks about it: the scenario alone."""
+    from flowcheck.flow.facts import Facts
+
+    return Facts((), (), (), (), scenario=(("algorithm", request.algorithm), *_settings(request)))
+
+
+def _settings(request: Request) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(value)) for name, value in request.settings.items())
 
 
 def _served(tree: Tree, request: Request, progress: Progress | None) -> PairFacts | None:

@@ -17,9 +17,11 @@ from flowcheck.cli.errors import InputError, say, unwritable
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["Color", "check_writable", "print_lines", "progress", "warn", "write", "write_file"]
+__all__ = ["PIPED_WIDTH", "Color", "check_writable", "print_lines", "progress", "warn", "write", "write_file"]
 
 PIPED_WIDTH = 80
+"""The columns of what goes to no terminal."""
+
 WIDEST = 140
 SHOWN_WARNINGS = 5
 

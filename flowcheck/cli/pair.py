@@ -11,7 +11,15 @@ import typer
 from flowcheck.cli.check_pair import DRAFT_HELP, report_on
 from flowcheck.cli.errors import Exit, InputError, say
 from flowcheck.cli.output import Color, progress, write
-from flowcheck.cli.pairing import HeaderFile, PairOptions, TrainedBoundaries, access_of, one_line, read_pair_of
+from flowcheck.cli.pairing import (
+    HeaderFile,
+    PairOptions,
+    TrainedBoundaries,
+    TrainedWith,
+    access_of,
+    one_line,
+    read_pair_of,
+)
 from flowcheck.cli.rules import read_rules
 from flowcheck.cli.scan import Format, write_report
 
@@ -46,6 +54,7 @@ def freeze(
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the pair is called.")],
     header: HeaderFile = None,
     trained: TrainedBoundaries = None,
+    training: TrainedWith = None,
     root: Root = None,
     offline: Annotated[bool, typer.Option("--offline", help="Fetch nothing.")] = False,
 ) -> None:
@@ -55,7 +64,7 @@ def freeze(
     _check_root(root)
     with one_line():
         check_name(name)
-        options = PairOptions(draft, target, header, trained)
+        options = PairOptions(draft, target, header, trained, trained_with=training)
         options.check()
         with progress(enabled=True) as tell:
             pairing = read_pair_of(options, access_of(offline=offline, progress=tell))

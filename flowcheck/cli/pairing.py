@@ -15,11 +15,27 @@ from flowcheck.cli.errors import InputError
 from flowcheck.cli.settings import Value
 
 if TYPE_CHECKING:
-    from flowcheck.draft import Access, Pairing
+    from flowcheck.draft import Access, Computed, DraftConfig, Pairing, TargetConfig, TrainingTree
     from flowcheck.draft.launch import Launch
 
-__all__ = ["Deployment", "HeaderFile", "PairName", "PairOptions", "TrainedBoundaries", "deployment_of", "read_pair_of"]
-__all__ += ["access_of", "one_line"]
+__all__ = ["Deployment", "DraftModel", "HeaderFile", "LaunchScript", "PairName", "PairOptions", "Ranks", "TargetModel"]
+__all__ += ["TrainedBoundaries", "TrainedWith", "access_of", "algorithm_of", "deployment_of", "one_line", "ranks_of"]
+__all__ += ["read_pair_of"]
+
+DraftModel = Annotated[
+    Optional[str],  # noqa: UP045 - typer reads these at run time
+    typer.Option("--draft", metavar="D", help="The draft: a folder, a config.json, or org/name@revision on the hub."),
+]
+TargetModel = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--target", metavar="T", help="Its target, named likewise."),
+]
+LaunchScript = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--launch", metavar="SCRIPT", help="A shell script that launches the server: it says pair and scenario."
+    ),
+]
 
 HeaderFile = Annotated[
     Optional[str],  # noqa: UP045 - typer reads these at run time
@@ -38,6 +54,23 @@ TrainedBoundaries = Annotated[
         help="What the draft was trained on: 0 is the embedding, k the output of the k-th layer, counted from 1.",
     ),
 ]
+TrainedWith = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--trained-with",
+        metavar="SOURCE",
+        help="The tree that the draft was trained with: what its setter makes of the ids is what the draft needs.",
+    ),
+]
+Ranks = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(
+        "--tp",
+        min=1,
+        metavar="N",
+        help="How many ranks share the target's layers; by default as the launch says, or 8.",
+    ),
+]
 PairName = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--pair", metavar="NAME", help="A pair that flowcheck pair freeze keeps; needs no network."),
@@ -48,7 +81,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class PairOptions:
-    """What a user said about a pair; None is what was not said."""
+    """What a user said about a pair; None is what was not said. ``keep``: whether what a training tree says is cached."""
 
     draft: str | None = None
     target: str | None = None
@@ -56,6 +89,8 @@ class PairOptions:
     trained: str | None = None
     name: str | None = None
     launch: str | None = None
+    trained_with: str | None = None
+    keep: bool = True
 
     def check(self) -> None:
         """Refuse options that contradict each other or say nothing."""
@@ -65,6 +100,10 @@ class PairOptions:
             raise InputError("--header is empty: name a folder, a safetensors file, or a JSON dump")
         if self.trained is not None:
             _boundaries(self.trained)
+        if self.trained_with is not None and not self.trained_with.strip():
+            raise InputError("--trained-with is empty: name a tree, as in --trained-with sglang==X.Y.Z")
+        if self.trained is not None and self.trained_with is not None:
+            raise InputError("--trained-boundaries and --trained-with exclude each other")
         if self.name is not None and (self.draft, self.target, self.header) != (None, None, None):
             raise InputError("--pair names the draft, the target and the header: leave the other options out")
         if self.launch is not None or self.name is not None:
@@ -72,7 +111,11 @@ class PairOptions:
         if (self.draft is None) != (self.target is None):
             given, missing = ("--draft", "--target") if self.target is None else ("--target", "--draft")
             raise InputError(f"{given} without {missing}: a pair needs both")
-        for option, value in (("--header", self.header), ("--trained-boundaries", self.trained)):
+        for option, value in (
+            ("--header", self.header),
+            ("--trained-boundaries", self.trained),
+            ("--trained-with", self.trained_with),
+        ):
             if value is not None and self.draft is None:
                 raise InputError(f"{option} belongs to a pair: give --draft and --target, or --pair")
 
@@ -115,13 +158,21 @@ def read_pair_of(
     from flowcheck.draft import read_pairing
 
     declared = _boundaries(options.trained) if options.trained is not None else None
+    source = options.trained_with
+    training = _training(source, access, keep=options.keep) if source is not None else None
     with one_line():
         if options.name is not None:
-            return _frozen(options.name, declared, root)
+            return _frozen(options.name, options, declared, training, root)
         assert options.draft is not None
         assert options.target is not None
         pair = read_pairing(
-            options.draft, options.target, header=options.header, declared=declared, access=access, override=override
+            options.draft,
+            options.target,
+            header=options.header,
+            declared=declared,
+            training=training,
+            access=access,
+            override=override,
         )
     if options.header is not None and pair.header is None:
         raise InputError(f"--header {options.header}: {pair.no_header}")
@@ -135,24 +186,50 @@ def _boundaries(text: str) -> tuple[int, ...]:
         return boundaries_from_text(text)
 
 
-def _frozen(name: str, declared: Sequence[int] | None, root: Path | None) -> Pairing:
+def _frozen(
+    name: str,
+    options: PairOptions,
+    declared: Sequence[int] | None,
+    training: TrainingTree | None,
+    root: Path | None,
+) -> Pairing:
     from flowcheck.draft.manifest import read_pair
     from flowcheck.draft.training import Basis, trained_boundaries
 
     pair = read_pair(name, root)
-    if declared is None:
+    if declared is None and training is None:
         return pair
-    trained = trained_boundaries(pair.draft, pair.target, declared=declared)
+    trained = trained_boundaries(pair.draft, pair.target, declared=declared, training=training)
     known = pair.trained.reading
     if (
         known is not None
         and known.basis in (Basis.DECLARED, Basis.COMPUTED)
         and known.answer != trained.readings[0].answer
     ):
-        raise InputError(
-            f"--trained-boundaries {','.join(map(str, declared))}: pair {name} was frozen with {known}, {known.basis.value}"
-        )
+        said = f"--trained-with {options.trained_with} gives {trained.readings[0]}"
+        if declared is not None:
+            said = f"--trained-boundaries {','.join(map(str, declared))}"
+        raise InputError(f"{said}: pair {name} was frozen with {known}, {known.basis.value}")
     return dataclasses.replace(pair, trained=trained)
+
+
+def _training(source: str, access: Access, *, keep: bool) -> TrainingTree:
+    """What the tree that a draft was trained with makes of it; the tree is opened when it is asked."""
+
+    def computed(draft: DraftConfig, target: TargetConfig) -> Computed:
+        from flowcheck.flow import Scenario
+        from flowcheck.flow.training_tree import trained_with
+        from flowcheck.source import SourceError, open_source
+
+        scenario = Scenario(SERVED_AS.get(draft.algorithm.value, DEFAULT))
+        cache_dir = access.cache_dir if keep else None
+        try:
+            with open_source(source, offline=access.offline, progress=access.progress) as tree:
+                return trained_with(tree, scenario, draft, target, cache_dir=cache_dir, progress=access.progress)
+        except SourceError as error:
+            raise InputError(f"--trained-with {source}: {error}") from None
+
+    return computed
 
 
 # -------------------------------------------------------------------------------------------------------------- scan
@@ -173,6 +250,29 @@ def deployment_of(
         pairing = read_pair_of(options, access)
         return Deployment(algorithm if algorithm is not None else algorithm_of(pairing), settings, pairing)
     return _launched(options, options.launch, algorithm, settings, access)
+
+
+RANKS = 8
+"""How many ranks a target is taken to be split over where nobody says it."""
+
+
+def ranks_of(given: int | None, deployment: Deployment) -> int:
+    """Over how many ranks the target is split: ``--tp``, else what the launch or ``--set`` says."""
+    if deployment.pairing is None:
+        if given is not None:
+            raise InputError("--tp belongs to a pair: give --draft and --target, or --pair")
+        return RANKS
+    from flowcheck.draft.launch import TENSOR_PARALLEL
+
+    said = deployment.settings.get(TENSOR_PARALLEL)
+    if said is None:
+        return given if given is not None else RANKS
+    if isinstance(said, bool) or not isinstance(said, int) or said < 1:
+        raise InputError(f"{TENSOR_PARALLEL} is {said!r}; expected a number of ranks, as in --tp 8")
+    if given is not None and given != said:
+        by = deployment.launch if TENSOR_PARALLEL in deployment.launched else f"--set {TENSOR_PARALLEL}={said}"
+        raise InputError(f"--tp {given}: {by} says {said}")
+    return said
 
 
 DEFAULT = "EAGLE3"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -9,15 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from flowcheck.cli.errors import Exit, InputError
-from flowcheck.cli.output import Color, check_writable, print_lines, progress, warn, write, write_file
-from flowcheck.cli.pairing import HeaderFile, PairName, PairOptions, TrainedBoundaries, deployment_of
+from flowcheck.cli.output import PIPED_WIDTH, Color, check_writable, print_lines, progress, warn, write, write_file
+from flowcheck.cli.pairing import (
+    DraftModel,
+    HeaderFile,
+    LaunchScript,
+    PairName,
+    PairOptions,
+    Ranks,
+    TargetModel,
+    TrainedBoundaries,
+    TrainedWith,
+    deployment_of,
+    ranks_of,
+)
 from flowcheck.cli.rules import RulesDir, read_rules
 from flowcheck.cli.settings import parse_settings
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from flowcheck.report.model import Report
 
-__all__ = ["FailOn", "Format", "Many", "destination", "fails", "scan", "write_report"]
+__all__ = ["FailOn", "Format", "Many", "destination", "fails", "scan", "write_as", "write_report"]
 
 
 class FailOn(str, Enum):
@@ -47,21 +62,14 @@ def scan(
             help="A checkout, a package folder, site-packages, a wheel or sdist, sglang==X.Y.Z, or REPO@REV.",
         ),
     ],
-    draft: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="D", help="The draft: a folder, a config.json, or org/name@revision on the hub."),
-    ] = None,
-    target_model: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--target", metavar="T", help="Its target, named likewise."),
-    ] = None,
+    draft: DraftModel = None,
+    target_model: TargetModel = None,
     pair: PairName = None,
-    launch: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="SCRIPT", help="A shell script that launches the server: it says pair and scenario."),
-    ] = None,
+    launch: LaunchScript = None,
     header: HeaderFile = None,
     trained: TrainedBoundaries = None,
+    training: TrainedWith = None,
+    tp: Ranks = None,
     algorithm: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -115,7 +123,7 @@ def scan(
     check(algorithm, fixed)
     rules = read_rules(rules_dir)
     selected = pick(rules, select or (), ignore or ())
-    options = PairOptions(draft, target_model, header, trained, pair, launch)
+    options = PairOptions(draft, target_model, header, trained, pair, launch, training, not no_cache)
     with progress(enabled=not quiet) as say:
         deployment = deployment_of(options, algorithm, fixed, offline=offline, progress=say)
         request = Request(
@@ -127,6 +135,7 @@ def scan(
             jobs=jobs,
             cache=not no_cache,
             offline=offline,
+            tp=ranks_of(tp, deployment),
             pairing=deployment.pairing,
             launch=deployment.launch,
             launched=deployment.launched,
@@ -153,22 +162,36 @@ def write_report(
     report: Report, format_: Format, target: Path | None, color: Color, *, quiet: bool, verbose: bool
 ) -> None:
     """Write a report in its format to stdout or to a file."""
-    if format_ is Format.JSON:
-        from flowcheck.report.json_writer import to_json
+    from flowcheck.report.json_writer import to_json
+    from flowcheck.report.terminal import page
 
-        text = to_json(report)
+    write_as(
+        format_,
+        lambda: to_json(report),
+        lambda width: page(report, width, quiet=quiet, verbose=verbose),
+        target,
+        color,
+    )
+
+
+def write_as(
+    format_: Format,
+    to_json: Callable[[], str],
+    layout: Callable[[int], Sequence[Text]],
+    target: Path | None,
+    color: Color,
+) -> None:
+    """Write what a command found as a JSON document or as lines, to stdout or to a file."""
+    if format_ is Format.JSON:
+        text = to_json()
         if target is None:
             write(text)
         else:
             write_file(target, text)
-        return
-    from flowcheck.report.terminal import page
-
-    if target is None:
-        print_lines(lambda width: page(report, width, quiet=quiet, verbose=verbose), color)
+    elif target is None:
+        print_lines(layout, color)
     else:
-        lines = page(report, 80, quiet=quiet, verbose=verbose)
-        write_file(target, "".join(f"{line.plain}\n" for line in lines))
+        write_file(target, "".join(f"{line.plain}\n" for line in layout(PIPED_WIDTH)))
 
 
 def fails(report: Report, fail_on: FailOn) -> bool:

@@ -27,11 +27,12 @@ OVERRIDE = "json-model-override-args".replace("-", "_")
 ALGORITHM = "speculative-algorithm".replace("-", "_")
 MODEL = "model_path"
 DRAFT = "speculative_draft_model_path"
+TENSOR_PARALLEL = "tp_size"
 
 ALIASES = {
     "model": "model_path",
-    "tp": "tp_size",
-    "tensor_parallel_size": "tp_size",
+    "tp": TENSOR_PARALLEL,
+    "tensor_parallel_size": TENSOR_PARALLEL,
     "dp": "dp_size",
     "data_parallel_size": "dp_size",
     "ep": "ep_size",
@@ -106,7 +107,7 @@ class Launch:
     @property
     def tensor_parallel(self) -> int | None:
         """Over how many ranks the target is split."""
-        found = self.arguments.get("tp_size")
+        found = self.arguments.get(TENSOR_PARALLEL)
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
     @property

@@ -16,7 +16,7 @@ from flowcheck.flow.outcomes import Ground, Outcome, Question, is_proved
 from flowcheck.flow.roles import MissingRole
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.splits import candidates, condition_of, worker_splits
-from flowcheck.flow.stack import with_deep_stack
+from flowcheck.flow.stack import rarely_collected, with_deep_stack
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.interp.frames import Budget
 from flowcheck.source import SourceWarning, Tree
@@ -59,7 +59,7 @@ def analyse(
     words = vocabulary if vocabulary is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
     question = Question(tree, replace(scenario, settings=dict(scenario.settings)), words, cache_dir)
     warned = len(tree.warnings)
-    with Crew(question, jobs) as crew:
+    with Crew(question, jobs) as crew, rarely_collected():
         facts, broken = with_deep_stack(lambda: _analyse(question, crew, progress, explain))
     if kept is not None and len(tree.warnings) == warned:  # what cannot be read now may be read by the next scan
         kept.save(facts, broken)

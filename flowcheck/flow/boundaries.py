@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flowcheck.flow.facts import Place
-from flowcheck.interp.contents import Content, Named, Normed, Opaque, Source
+from flowcheck.interp.contents import Content, Either, Named, Normed, Opaque, Source, whole
 
 __all__ = ["Boundary", "Capture", "Captured", "Reach", "RowLimit", "Stream", "boundary_of"]
 
@@ -77,7 +77,7 @@ class RowLimit:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """What one class captures on one path.
+    """What one class captures on one path. ``told``: the calls of its setter before that, in their order.
 
     ``question`` is why nothing is known, where nothing is. ``raised``: the forward certainly raises there. ``width``: the
     width of what is handed to the draft; ``None`` where it is not known. ``unmodelled``: what was called and has no model.
@@ -86,7 +86,7 @@ class Capture:
 
     model: str
     phase: str
-    ids: tuple[int, ...] | None
+    told: tuple[tuple[int, ...] | None, ...]
     layers: int
     states: tuple[Captured, ...]
     width: str | None
@@ -121,12 +121,16 @@ class Stream:
         if isinstance(source, (Named, Normed)):
             index = layer_index(source.path if isinstance(source, Named) else source.by, self.stack)
             return -1 if index is None else index
-        found = {-1 if (i := layer_index(n, self.stack)) is None else i for n in source.deps}
+        found: set[int | None]
+        if isinstance(source, Either):
+            found = {self.layer_of(t.source) for x in (source.first, source.second) for t in x.terms}
+        else:
+            found = {-1 if (i := layer_index(n, self.stack)) is None else i for n in source.deps}
         return found.pop() if len(found) == 1 else None
 
     def below(self, k: int) -> frozenset[Source]:
         """What boundary k has: what the layers before it add."""
-        return frozenset(t.source for t in self.final.terms if (self.layer_of(t.source) or 0) < k)
+        return frozenset(whole(t.source) for t in self.final.terms if (self.layer_of(t.source) or 0) < k)
 
     @property
     def question(self) -> str | None:
@@ -148,7 +152,9 @@ def boundary_of(content: Content, stream: Stream, scattered: bool = False) -> Bo
         return _unknown(content.lost, reach)
     if stream.question is not None:
         return _unknown(stream.question, reach)
-    sources = frozenset(t.source for t in content.terms)
+    if not content.settled:
+        return _unknown("it is partial on some paths only", reach)
+    sources = frozenset(whole(t.source) for t in content.terms)
     for k in range(stream.layers + 1):
         if sources == stream.below(k):
             return _compared(content, stream, k, reach)
@@ -162,6 +168,9 @@ def boundary_of(content: Content, stream: Stream, scattered: bool = False) -> Bo
     odd = sorted(str(t.source) for t in content.terms if isinstance(t.source, Opaque))
     if odd:
         return _unknown(f"it holds {odd[0]}", reach)
+    chosen = _chosen(sources | stream.below(stream.layers))
+    if any(sources - chosen == stream.below(k) - chosen for k in range(stream.layers + 1)):
+        return _unknown("what paths add to it may not be what they add to the stream", reach)
     highest = max((stream.layer_of(s) or 0 for s in sources), default=-1)
     missing = sorted(str(s) for s in stream.below(highest + 1) - sources)
     residual = len(missing) < len(sources)
@@ -169,10 +178,20 @@ def boundary_of(content: Content, stream: Stream, scattered: bool = False) -> Bo
     return Boundary(None, reach, residual, False, True, what)
 
 
+def _chosen(sources: frozenset[Source]) -> frozenset[Source]:
+    """What is there on some paths only."""
+    out: set[Source] = set()
+    for s in sources:
+        if isinstance(s, Either):
+            inside = frozenset(t.source for x in (s.first, s.second) for t in x.terms)
+            out |= {s} | inside | _chosen(inside)
+    return frozenset(out)
+
+
 def _compared(content: Content, stream: Stream, k: int, reach: Reach) -> Boundary:
     """The same contributions are in it: whether they count as much as in the stream."""
-    final = {t.source: (t.number, t.tokens) for t in stream.final.terms}
-    off = [str(t.source) for t in content.terms if final.get(t.source) != (t.number, t.tokens)]
+    final = {whole(t.source): (t.number, t.tokens) for t in stream.final.terms}
+    off = [str(t.source) for t in content.terms if final.get(whole(t.source)) != (t.number, t.tokens)]
     if off:
         return Boundary(None, reach, True, False, True, f"like boundary {k}, but {off[0]} counts otherwise")
     return Boundary(k, reach, True, False, True, "")

@@ -7,7 +7,7 @@ What is captured at a position is not said here: that is for the target's own fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flowcheck.draft.pairing import Pairing
@@ -68,6 +68,10 @@ def plan_of(
 ) -> CapturePlan:
     """The plan for two configurations. Raises NoTarget and MissingRole."""
     found = startup(tree, program, words, scenario, target, draft)
+    usual = _usual(tree, program, words, scenario, target, draft) if _is_short(found) else None
+    if usual is not None:
+        met = {(call.place.path, call.place.span.line) for call in usual.calls if call.place is not None}
+        found = replace(found, unmet=tuple(each for each in found.unmet if each not in met))
     rows = [
         PathPlan(phase, Path.EAGER, found.final, found.calls, "", _open(found))
         for phase in (Phase.EXTEND, Phase.VERIFY)
@@ -75,10 +79,36 @@ def plan_of(
     for recording in found.recordings:
         phase = Phase.VERIFY if recording.path is Path.DECODE_GRAPH else Phase.EXTEND
         rows.append(_recorded(found, phase, recording))
-    if not any(row.path is Path.DECODE_GRAPH for row in rows):
+    excluded = usual is not None and any(each.path is Path.DECODE_GRAPH for each in usual.recordings)
+    if not any(row.path is Path.DECODE_GRAPH for row in rows) and not excluded:
         reason = found.stopped or "the walk met no runner that records graphs for the target"
         rows.append(PathPlan(Phase.VERIFY, Path.DECODE_GRAPH, Requested(), (), "", reason))
     return CapturePlan(tuple(dict.fromkeys(rows)), found.calls, found.missing, found.stopped, found.unmet, found.reads)
+
+
+def _is_short(found: Startup) -> bool:
+    """Whether a start came to its end and did not meet all that could be met."""
+    records = any(each.path is Path.DECODE_GRAPH for each in found.recordings)
+    return not found.stopped and found.missing is None and (bool(found.unmet) or not records)
+
+
+def _usual(
+    tree: Tree,
+    program: Program,
+    words: Vocabulary,
+    scenario: Scenario,
+    target: Mapping[str, Any],
+    draft: Mapping[str, Any],
+) -> Startup | None:
+    """The start without the settings that a deployment has against what is usual; None where it has none.
+
+    What that start comes to, and the deployment's does not, its settings exclude: that is no hole of the walk.
+    """
+    usual = words.capture.arguments
+    kept = {name: value for name, value in scenario.settings.items() if usual.get(name, value) == value}
+    if len(kept) == len(scenario.settings):
+        return None
+    return startup(tree, program, words, replace(scenario, settings=kept), target, draft)
 
 
 def _recorded(found: Startup, phase: Phase, recording: Recording) -> PathPlan:

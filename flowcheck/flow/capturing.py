@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Union
 
 from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, RowLimit, Stream, boundary_of
 from flowcheck.flow.facts import Place
@@ -19,84 +19,69 @@ from flowcheck.interp.values import NONE, Ref, TupleV, Value, alternatives
 __all__ = ["capture", "stream_of"]
 
 
+Told = Sequence[Union[Sequence[int], None]]
+"""The calls of a setter in their order: the ids of each, or None where it is called without any."""
+
+
 def capture(
     forwarding: Forwarding,
     architecture: str,
     config: Mapping[str, Any],
     ids: Sequence[int] | None = None,
     phases: Sequence[str] = ("extend", "verify"),
-    told: Sequence[Sequence[int] | None] | None = None,
+    told: Told | None = None,
 ) -> tuple[Capture, ...]:
-    """What a class captures for ids (None: the setter is called without any), one answer for each phase. ``told``: the ids
-    of several calls of the setter, in their order."""
-    calls = told if told is not None else (ids,)
-    return with_deep_stack(lambda: tuple(_capture(forwarding, architecture, config, calls, phase) for phase in phases))
+    """What a class captures for ids (None: the setter is called without any), one answer for each phase.
+
+    ``told`` instead of ``ids``: the setter is called once for each of them, one after the other; never, where it is empty.
+    """
+    given = tuple(tuple(each) if each is not None else None for each in (told if told is not None else (ids,)))
+    return with_deep_stack(lambda: tuple(_capture(forwarding, architecture, config, given, phase) for phase in phases))
 
 
 def _capture(
     forwarding: Forwarding,
     architecture: str,
     config: Mapping[str, Any],
-    told: Sequence[Sequence[int] | None],
+    told: tuple[tuple[int, ...] | None, ...],
     phase: str,
 ) -> Capture:
     words = forwarding.kernels.forward
-    given = next((tuple(ids) for ids in reversed(told) if ids is not None), None)
     layers = forwarding.layer_count(config)
+    run: ModelRun | None = None
+    since = 0
 
-    def failed(
-        question: str | None, raised: tuple[str, Place | None] | None = None, run: ModelRun | None = None
-    ) -> Capture:
+    def failed(question: str | None, raised: tuple[str, Place | None] | None = None) -> Capture:
         if raised is not None and _unmodelled(run):  # what was not modelled may be why
             question, raised = f"{raised[0]} is raised after calls that have no model", None
         return Capture(
-            architecture,
-            phase,
-            given,
-            layers,
-            (),
-            None,
-            None,
-            None,
-            None,
-            raised,
-            question,
-            _unmodelled(run),
-            _assumed(forwarding),
-            _limits(forwarding),
-        )
+            architecture, phase, told, run.layers if run is not None else layers, (), None, None, None, None,
+            raised, question, _unmodelled(run), _assumed(forwarding), _limits(forwarding),
+        )  # fmt: skip
 
-    run: ModelRun | None = None
     what = "its __init__"
+    result, raised = None, None
     try:
         run = forwarding.build(architecture, config)
         what = "its setter"
         for ids in told:
+            since = len(run.it.handlers[0])
             forwarding.set_layers(run, ids)
-        what = "its forward"
+        what, since = "its forward", len(run.it.handlers[0])
         result = forwarding.forward(run, words.extend_member if phase == "extend" else words.verify_member)
     except LookupError as error:
-        return failed(str(error), None, run)
-    except Dead:
-        if run is None:
-            raised = _raised_in(forwarding.it) if forwarding.it is not None else None
-            missing = _missing(forwarding.it)
-            if missing is not None:  # a constructor that asks for more ends early, or has gone another way
-                return failed(missing)
-            return failed(None if raised is not None else f"{what} raises", raised)
-        if _missing(forwarding.it) is not None and not forwarding.arrivals:
-            return failed(_missing(forwarding.it), None, run)
-        return _read_arrivals(forwarding, run, None, given, phase, failed, what)
+        return failed(str(error))
     except Budget as error:
-        return failed(str(error), None, run)
-    return _read_arrivals(forwarding, run, result, given, phase, failed, what)
-
-
-def _missing(it: Interpreter | None) -> str | None:
-    """Why a run may have ended that needs more of the configuration than it says."""
-    model = it.config.tensors if it is not None else None
-    names = [name for name, has_default in model.absent.items() if not has_default] if model is not None else []
-    return f"the configuration does not say {', '.join(names)}" if names else None
+        return failed(str(error))
+    except Dead:
+        raised = _raised_in(forwarding.it, since)
+        if run is None or not forwarding.arrivals:
+            return failed(None if raised is not None else f"{what} never returns", raised)
+    if not forwarding.arrivals:
+        return failed("the logits processor is never called")
+    if len(forwarding.arrivals) > 1:
+        return failed("the logits processor is called on several paths")
+    return _read_arrival(forwarding, run, result, told, phase, raised if not _unmodelled(run) else None)
 
 
 def _assumed(forwarding: Forwarding) -> tuple[str, ...]:
@@ -119,8 +104,9 @@ def _unmodelled(run: ModelRun | None) -> tuple[str, ...]:
     return tuple(f"{k} ({v})" for k, v in model.unmodelled.items()) if model is not None else ()
 
 
-def _raised_in(it: Interpreter) -> tuple[str, Place | None] | None:
-    found: list[Raised] = [r for r in it.handlers[0] if r.certain]
+def _raised_in(it: Interpreter | None, since: int) -> tuple[str, Place | None] | None:
+    """The last exception that a path certainly raised, of those that were noted from a point on."""
+    found: list[Raised] = [r for r in it.handlers[0][since:] if r.certain] if it is not None else []
     if not found:
         return None
     last = found[-1]
@@ -128,31 +114,23 @@ def _raised_in(it: Interpreter) -> tuple[str, Place | None] | None:
     return name, place_of(last.site) if last.site is not None else None
 
 
-def _read_arrivals(
+def _read_arrival(
     forwarding: Forwarding,
     run: ModelRun,
     result: Value | None,
-    ids: tuple[int, ...] | None,
+    told: tuple[tuple[int, ...] | None, ...],
     phase: str,
-    failed: Any,
-    what: str,
+    raised: tuple[str, Place | None] | None,
 ) -> Capture:
-    if not forwarding.arrivals:
-        if result is None:
-            return failed(None if _raised_in(run.it) else f"{what} never returns", _raised_in(run.it), run)  # type: ignore[no-any-return]
-        return failed("the logits processor is never called", None, run)  # type: ignore[no-any-return]
-    if len(forwarding.arrivals) > 1:
-        return failed("the logits processor is called on several paths", None, run)  # type: ignore[no-any-return]
     arrival = forwarding.arrivals[0]
-    stream = stream_of(run, arrival)
-    states, question = _states(run, arrival, stream)
+    states, question = _states(run, arrival, stream_of(run, arrival))
     width, rows, concat = (None, None, None)
     if result is not None:
         width, rows, concat = _stored(forwarding, run, result)
     return Capture(
-        run.name, phase, ids, run.layers, states, width, rows, concat,
+        run.name, phase, told, run.layers, states, width, rows, concat,
         place_of(arrival.site) if arrival.site is not None else None,
-        None, question, _unmodelled(run), _assumed(forwarding), _limits(forwarding),
+        raised, question, _unmodelled(run), _assumed(forwarding), _limits(forwarding),
     )  # fmt: skip
 
 

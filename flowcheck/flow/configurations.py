@@ -30,23 +30,29 @@ def configuration(
     *,
     raises: bool,
     told: ClassV | None = None,
+    part_of: str = "",
     depth: int = 0,
 ) -> Ref:
     """The object that stands for a configuration, in the interpreter's base state.
 
     ``raises``: whether reading what nothing gives raises AttributeError; without, it is unknown. ``told``: the class that
-    somebody who takes the configuration says it has.
+    somebody who takes the configuration says it has. ``part_of``: the type of a part that does not write its own.
     """
     st = it.base_state
+    written = raw.get(words.configurations.type_key)
+    kind = written if isinstance(written, str) and written else part_of
     attrs: dict[str, Value] = {}
     for key, value in raw.items():
         if key in words.configurations.object_keys and isinstance(value, Mapping) and depth < DEEPEST:
-            attrs[key] = configuration(it, words, value, f"{label}.{key}", raises=raises, depth=depth + 1)
+            attrs[key] = configuration(
+                it, words, value, f"{label}.{key}", raises=raises, part_of=_part(kind, key), depth=depth + 1
+            )
         else:
             attrs[key] = documents.dict_of(it, st, value)
     given = frozenset(words.configurations.given)
-    obj = documents.document(label, attrs, given, raises)
-    cls = _class_for(it, words, raw, told)
+    defaults = {} if raises else words.configurations.defaults.get(kind, {})
+    obj = documents.document(label, attrs, given, raises, {k: Known(v) for k, v in defaults.items()})
+    cls = _class_for(it, words, raw, kind, told)
     if cls is None:
         ref = Ref(st.new(obj))
         _lift(it, words, attrs, frozenset())
@@ -74,12 +80,18 @@ def _lift(it: Interpreter, words: Vocabulary, attrs: dict[str, Value], given: fr
             return
 
 
-def _class_for(it: Interpreter, words: Vocabulary, raw: Mapping[str, Any], told: ClassV | None) -> ClassV | None:
+def _part(kind: str, key: str) -> str:
+    """The type of a part that does not say it: named after the whole and the part."""
+    return f"{kind}_{key.removesuffix('_config')}" if kind else ""
+
+
+def _class_for(
+    it: Interpreter, words: Vocabulary, raw: Mapping[str, Any], written: str, told: ClassV | None
+) -> ClassV | None:
     """The tree's own class for a configuration: one whose body writes the same type. Several may: then it is the one that
     its reader names, or else the one that takes most of what the file writes."""
     key = words.configurations.type_key
-    written = raw.get(key)
-    if not isinstance(written, str) or not written:
+    if not written:
         return None
     found: list[tuple[int, ClassV]] = []
     for module, c in it.program.corpus.classes_with_members(key):

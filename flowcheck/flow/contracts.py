@@ -126,7 +126,6 @@ class ForwardWords(_Table):
 
     layers_keys: tuple[str, ...]
     config_parts: tuple[str, ...]
-    setter: str
     processor_classes: tuple[str, ...]
     processor_method: str
     states_parameter: str

@@ -20,7 +20,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.flow.outcomes import Ground, Learned, Outcome, Question
-from flowcheck.flow.stack import with_deep_stack
+from flowcheck.flow.stack import rarely_collected, with_deep_stack
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -179,14 +179,16 @@ def _begin(lifeline: Connection, question: bytes) -> None:
 def _prepare() -> None:
     """Reads the tree."""
     if not _ground:
-        _ground.append(with_deep_stack(lambda: Ground(pickle.loads(_question[0]))))
+        with rarely_collected():
+            _ground.append(with_deep_stack(lambda: Ground(pickle.loads(_question[0]))))
 
 
 def _walk(forced: Forced) -> Answer:
     _prepare()
     ground = _ground[0]
     try:
-        outcome = with_deep_stack(lambda: ground.outcome(forced))
+        with rarely_collected():
+            outcome = with_deep_stack(lambda: ground.outcome(forced))
     finally:
         ground.store.save()
     return outcome, ground.learned()

@@ -23,14 +23,17 @@ from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.kernels import Call, Contract
 from flowcheck.interp.tensor_model import TensorModel
 from flowcheck.interp.tensors import deps_of, is_tensor, make, tensors_in, view_of
+from flowcheck.interp.torch_modules import LAYERS, LINEAR
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import FALSE, NONE, TRUE, ClassV, FuncV, Known, Ref, TupleV, Unknown, Value, alternatives
 from flowcheck.syntax import ir
 
-__all__ = ["Built", "Draft", "Run", "Sizes", "Use"]
+__all__ = ["BIAS", "Built", "Draft", "Run", "Sizes", "Use"]
 
 STATES, TOKENS = "the target's states", "the tokens"
 LABEL = "the draft's config"
+LINEAR_SIZES, BIAS = LAYERS[LINEAR][:2], LAYERS[LINEAR][2]
+"""What PyTorch's own linear layer calls its sizes and its bias; layers of a tree have a bias of that name too."""
 
 
 class _Made(Budget):
@@ -233,8 +236,9 @@ class Draft:
     def sizes(self, obj: Obj) -> Sizes:
         """What a layer's own attributes say."""
         words = self.words.draft
-        into, out = (_number(obj.attrs, names) for names in (words.in_features, words.out_features))
-        return Sizes(into, out, self._has_bias(obj.attrs.get(words.bias)))
+        into = _number(obj.attrs, (LINEAR_SIZES[0], *words.in_features))
+        out = _number(obj.attrs, (LINEAR_SIZES[1], *words.out_features))
+        return Sizes(into, out, self._has_bias(obj.attrs.get(BIAS)))
 
     def _has_bias(self, v: Value | None) -> bool | None:
         if v is None:

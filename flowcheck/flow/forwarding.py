@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcheck.data import rules_dir
+from flowcheck.flow import setters, targets
 from flowcheck.flow.contracts import Deployment, Kernels, load_kernels
 from flowcheck.flow.roles import class_value
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
@@ -166,6 +167,7 @@ class Forwarding:
         config.externals["flowcheck.true()"] = TRUE
         config.externals["flowcheck.false()"] = FALSE
         config.externals["torch.cuda.is_available()"] = TRUE
+        config.externals["torch.get_device_module()"] = ExternalV(f"torch.{words.device}")
         config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
         it.forced_facts[("value", ("rows",))] = self.rows
         it.forced_facts.update({("value", ("rank", group)): 0 for group in self.deployment.sizes()})
@@ -218,33 +220,34 @@ class Forwarding:
         return Ref(it.base_state.new(obj))
 
     # ------------------------------------------------------------------------------------------------------- build
-    def model_class(self, it: Interpreter, architecture: str) -> ClassV | None:
-        """The class of an architecture: of its name, in a file that registers models."""
-        for module in self.program.corpus.modules_with(architecture):
+    def _named_class(self, it: Interpreter, name: str) -> ClassV | None:
+        """A class of the tree, by its name alone."""
+        for module in self.program.corpus.modules_with(name):
             for s in module.body:
-                if getattr(s, "name", None) == architecture and hasattr(s, "bases"):
-                    return class_value(it, module, architecture)
+                if getattr(s, "name", None) == name and hasattr(s, "bases"):
+                    return class_value(it, module, name)
         return None
 
     def build(self, architecture: str, config: Mapping[str, Any]) -> ModelRun:
         """Makes a model by interpreting its ``__init__``. Raises LookupError, Dead or Budget."""
         it = self.it = self.interpreter()
-        cls = self.model_class(it, architecture)
+        self.arrivals = []
+        cls = targets.registered(it, self.words, architecture)
         if cls is None:
-            raise LookupError(f"the tree has no class {architecture}")
+            raise LookupError(f"the tree registers no class {architecture}")
         state = State(it.base)
         frame = it.module_frame(cls.module)
-        given = self.config_object(it, state, config)
+        given = targets.config_of(it, self.words, cls, config)
         self.furnish(it, state, given)
-        model = calls.call(it, cls, [], {"config": given}, state, None, frame)
-        run = ModelRun(it, state, model, self.layer_count(config), architecture)
+        model = calls.call(it, cls, [], {self.words.models.config_argument: given}, state, None, frame)
+        run = ModelRun(it, state, model, self._layers_of(it, state, given) or self.layer_count(config), architecture)
         self.name_modules(run)
         return run
 
     def furnish(self, it: Interpreter, state: State, given: Value) -> None:
         """Makes what the tree keeps beside a model with this configuration: instances, and what it resolves."""
         for name, wanted in self.kernels.facts.instances.items():
-            kind = self.model_class(it, wanted)
+            kind = self._named_class(it, wanted)
             if kind is not None:
                 it.config.functions[name] = calls.call(it, kind, [], {}, state, None, it.module_frame(kind.module))
         for name, resolver in self.kernels.facts.resolved.items():
@@ -272,22 +275,13 @@ class Forwarding:
                     return int(table[key])
         return 0
 
-    def config_object(self, it: Interpreter, state: State, config: Mapping[str, Any]) -> Ref:
-        """A configuration as an object: what it does not say, it does not have."""
-        obj = Obj("config", attrs={k: self._literal(v) for k, v in self.kernels.facts.config.items()})
-        obj.attrs["dtype"] = obj.attrs["torch_dtype"] = ExternalV("torch.bfloat16")
-        for key, v in config.items():
-            obj.attrs[key] = self._plain(it, state, v, nested=key in self.kernels.forward.config_parts)
-        return Ref(state.new(obj))
-
-    def _plain(self, it: Interpreter, state: State, v: Any, nested: bool = False) -> Value:
-        if isinstance(v, Mapping):
-            if nested:
-                return self.config_object(it, state, v)
-            return it.new_dict(state, {("k", k): (Known(k), self._plain(it, state, x)) for k, x in v.items()})
-        if isinstance(v, (list, tuple)):
-            return it.new_list(state, [self._plain(it, state, x) for x in v])
-        return Known(v)
+    def _layers_of(self, it: Interpreter, state: State, config: Ref) -> int:
+        """How many layers the configuration object says the text model has; 0 where it does not say."""
+        for key in self.kernels.forward.layers_keys:
+            held = state.obj(config.oid).attrs.get(key)
+            if isinstance(held, Known) and type(held.value) is int:
+                return held.value
+        return 0
 
     def name_modules(self, run: ModelRun) -> None:
         """Names every module of the model by the attributes that lead to it, as PyTorch does."""
@@ -356,9 +350,10 @@ class Forwarding:
         """Calls the tree's own setter. Raises Dead where it raises, LookupError where there is none."""
         it, state = run.it, run.state
         frame = it.module_frame(self._class(run).module)
-        setter = attributes.get_or(it, run.model, self.kernels.forward.setter, NONE, frame, state)
+        method = setters.hook_of(self.words, str(self.settings.get(self.words.entry.algorithm_argument, "EAGLE3")))
+        setter = attributes.get_or(it, run.model, method, NONE, frame, state)
         if setter == NONE:
-            raise LookupError(f"{run.name} has no {self.kernels.forward.setter}")
+            raise LookupError(f"{run.name} has no {method}")
         given: list[Value] = [] if ids is None else [it.new_list(state, [Known(i) for i in ids])]
         calls.call(it, setter, given, {}, state, None, frame)
 

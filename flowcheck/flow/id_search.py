@@ -19,9 +19,17 @@ SHIFTS = (-1, 0, 1, -2, 2)
 def find_ids(try_: Try, wanted: Sequence[int], layers: int, written: Ids = None) -> Repair:
     """Ids for ``wanted`` (ascending) on a target of so many layers; ``written`` are known not to be right."""
     goal = tuple(wanted)
+    questions: list[str] = []
     for ids in _candidates(goal, layers):
-        if ids != written and _is_right(try_(ids), goal):
+        if ids == written:
+            continue
+        found = try_(ids)
+        if _is_right(found, goal):
             return Repair(goal, ids)
+        questions += [found.question] if found.question is not None else []
+        questions += [state.boundary.reason for state in found.states if not state.boundary.certain]
+    if questions:
+        return Repair(goal, (), questions[0], certain=False)
     return Repair(goal, (), _why_not(try_, goal, layers))
 
 
@@ -35,7 +43,8 @@ def _candidates(goal: tuple[int, ...], layers: int) -> Iterator[tuple[int, ...]]
 
 
 def _is_right(found: Capture, goal: tuple[int, ...]) -> bool:
-    return found.question is None and found.raised is None and found.boundaries == goal
+    certain = found.question is None and all(state.boundary.certain for state in found.states)
+    return certain and found.raised is None and found.boundaries == goal
 
 
 def _why_not(try_: Try, goal: tuple[int, ...], layers: int) -> str:

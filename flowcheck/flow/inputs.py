@@ -22,9 +22,10 @@ def draft_inputs(it: Interpreter, corpus: Corpus, words: Vocabulary, workers: It
     """The classes that a dispatched batch may carry: what the code of the workers stores there."""
     found: list[ClassV] = []
     texts = [b.module.syntax.text for c in workers for b in c.mro if b.module.syntax is not None]
-    carried, handed = (re.escape(a).encode() for a in (words.phase.speculative_input, words.phase.next_input))
+    plain = [a.encode() for a in (words.phase.speculative_input, words.phase.next_input)]
+    carried, handed = map(re.escape, plain)
     made = rb"\b%b\s*=\s*([A-Za-z_]\w*)(?:\.\w+)?\(|%b\s*=\s*([A-Za-z_]\w*)\(" % (carried, handed)
-    for name in sorted(corpus.captures(made)):
+    for name in sorted(corpus.captures(made, *plain)):
         if not any(name in text for text in texts):
             continue
         for module, _ in corpus.classes_named(name):

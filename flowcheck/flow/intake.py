@@ -101,7 +101,7 @@ class _Question:
     def __init__(self, draft: Draft, raw: Mapping[str, Any]) -> None:
         self.draft = draft
         self.raw = raw
-        self.words = draft.words.draft
+        self.words = draft.words
 
     def answered(self, answer: Intake) -> Intake:
         """The answer with everything that could be found out."""
@@ -185,7 +185,7 @@ class _Question:
     def _layers(self, built: Built, use: Use) -> Layers | None:
         """The decoder layers: each has one attention."""
         inner = use.path.rpartition(".")[0]
-        paths = [path for path, name in self.draft.modules(built) if name in self.words.attention]
+        paths = [path for path, name in self.draft.modules(built) if name in self.words.draft.attention]
         heads = {path.removeprefix(inner + ".").split(".")[0] for path in paths}
         if len(heads) != 1:
             return None
@@ -206,7 +206,7 @@ class _Question:
         factors, odd = self._factors(site, sizes.into, first)
         if odd:
             return replace(made, open=f"its input is no multiple of what {', '.join(odd)} says")
-        widths = [f for f in factors if f.key in self.words.width_keys]
+        widths = [f for f in factors if f.key in self.words.configurations.width_keys]
         states = [f for f in factors if f not in widths]
         rest, left = divmod(sizes.into, prod(f.value for f in factors))
         if rest != 1 or not states:

@@ -1,9 +1,23 @@
-"""What a dispatch leaves behind for the next one: modes on records, in class and module variables, and in containers."""
+"""What a dispatch leaves behind for the next one: modes on records, in class and module variables, and in containers;
+what functions keep in the variables that they close over, and how far iterators have come."""
 
 from __future__ import annotations
 
+from flowcheck.interp.generators import Rest
 from flowcheck.interp.heap import Obj, State
-from flowcheck.interp.values import UNBOUND, ClassV, Member, Value, alternatives, union_of
+from flowcheck.interp.values import (
+    FALSE,
+    NONE,
+    TRUE,
+    UNBOUND,
+    ClassV,
+    Member,
+    Ref,
+    Unknown,
+    Value,
+    alternatives,
+    union_of,
+)
 
 __all__ = ["keep"]
 
@@ -20,6 +34,12 @@ def keep(st: State, attribute: str, mode: ClassV) -> bool:
             continue
         if before.kind in ("list", "dict", "set", "queue") and before.cls is None:
             changed = _keep_items(before, now, mode) or changed
+            continue
+        if before.kind == "iterator":
+            changed = _keep_iterator(before, now) or changed
+            continue
+        if before.kind == "env":
+            changed = _keep_cells(before, now) or changed
             continue
         on_record = before.cls is not None and before.cls.is_record
         if not on_record and before.kind not in ("class", "module"):
@@ -53,6 +73,33 @@ def _keep_items(before: Obj, now: Obj, mode: ClassV) -> bool:
         return False
     before.open(new)
     return True
+
+
+def _keep_iterator(before: Obj, now: Obj) -> bool:
+    """An iterator that was there before goes on where a dispatch has left it, or not at all begun."""
+    if before.tag is now.tag and (before.items is None or before.items == now.items):
+        return False
+    if isinstance(before.tag, Rest) and before.items is None:
+        return False
+    before.tag = now.tag if isinstance(now.tag, Rest) else before.tag
+    before.items, before.elements = None, None
+    return True
+
+
+def _keep_cells(before: Obj, now: Obj) -> bool:
+    """Variables that a function which was made before closes over, and has changed. Counters go on counting."""
+    changed = False
+    for name, new in now.attrs.items():
+        old = before.attrs.get(name)
+        if old is None or old is new or name[0] in "@#":
+            continue
+        joined = union_of([old, new])
+        if set(alternatives(joined)) == set(alternatives(old)):
+            continue
+        settles = all(isinstance(x, (Member, Ref)) or x in (NONE, TRUE, FALSE) for x in alternatives(joined))
+        before.attrs[name] = joined if settles else Unknown("kept in a closure")
+        changed = True
+    return changed
 
 
 def _values(obj: Obj) -> list[Value]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowcheck.flow.contracts import Kernels
-from flowcheck.flow.drafts import Built, Draft
+from flowcheck.flow.drafts import BIAS, Built, Draft
 from flowcheck.flow.facts import Place
 from flowcheck.flow.forwarding import ModelRun
 from flowcheck.flow.intake import draft_of
@@ -36,6 +36,8 @@ __all__ = ["loading"]
 TENSOR = "tensor "
 NOBODY = "a name that no tensor has"
 LOADER = ExternalV("flowcheck.loader")
+MATRIX, PARAMETERS = "weight", "named_parameters"
+"""What PyTorch calls the matrix of a layer, and the method that lists a model's parameters."""
 
 
 def loading(
@@ -83,7 +85,7 @@ class _Loader:
         self.draft.forwarding.name_modules(ModelRun(self.draft.it, state, built.model, 0, self.draft.cls.name))
         self._walk(state, built.model, "", set())
         listed = self.draft.it.new_list(state, [TupleV([Known(n), Ref(oid)]) for oid, n in self.parameters.items()])
-        state.write(built.model.oid).attrs[self.words.parameters] = PartialV(BuiltinV("list"), (listed,), {})
+        state.write(built.model.oid).attrs[PARAMETERS] = PartialV(BuiltinV("list"), (listed,), {})
         self._load({NOBODY: (1,)})
         if self.loaded or self.trace:
             why = "the loader takes a tensor whatever it is called, as far as that can be followed"
@@ -125,7 +127,7 @@ class _Loader:
         if obj.kind == "torch module":
             if obj.tag == "Linear":
                 has_bias = self.draft.sizes(obj).bias
-                for name in (words.weight, *((words.bias,) if has_bias else ())):
+                for name in (MATRIX, *((BIAS,) if has_bias else ())):
                     state.write(oid).attrs[name] = made = make(
                         it, state, named(prefix + name), None, Rows(), None, None
                     )
@@ -136,10 +138,10 @@ class _Loader:
         if obj.cls is not None and self.draft.model.of_class(obj.cls) is not None:
             names = [c.name for c in obj.cls.mro]
             if any(n in words.embeddings for n in names):
-                state.write(oid).attrs[words.weight] = made = make(
-                    it, state, named(prefix + words.weight), None, Rows(), None, None
+                state.write(oid).attrs[MATRIX] = made = make(
+                    it, state, named(prefix + MATRIX), None, Rows(), None, None
                 )
-                self._parameter(state, made, prefix + words.weight)
+                self._parameter(state, made, prefix + MATRIX)
             elif not any(n in words.bare for n in names):
                 self.opaque = self.opaque or f"the parameters of {path} are not known"
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,8 @@ __all__ = ["ASSUMED", "Ground", "Learned", "Outcome", "Question", "is_proved"]
 
 ASSUMED = ("logits-processor", "no-patching", "scenario")
 """What every flow rests on."""
+MUCH_LEFT = 200_000
+"""Steps of a walk that leaves so much behind that it is worth a look for garbage before the next one."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class Ground:
         if not _feeds_states(walk):
             found = [replace(f, consumed=False) for f in found]
             required = ()
-        return Outcome(
+        outcome = Outcome(
             flows=found,
             opens=modes.opens_of(walk, found, required),
             lost=lost_replays(walk, found) if required else [],
@@ -109,6 +112,10 @@ class Ground:
             steps=walk.it.steps,
             asked=settings_asked(walk),
         )
+        if outcome.steps > MUCH_LEFT:
+            del walk
+            gc.collect()
+        return outcome
 
     def learned(self) -> Learned:
         """What is known of the tree by now."""

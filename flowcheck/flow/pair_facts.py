@@ -13,7 +13,19 @@ from typing import Union
 from flowcheck.flow.facts import Path, Phase, Place, Step
 from flowcheck.flow.width import Intake, KeyUse
 
-__all__ = ["CaptureRow", "Ids", "Left", "NoModel", "PairFacts", "Reach", "Repair", "State", "Told", "describe"]
+__all__ = [
+    "CaptureRow",
+    "IdAnswer",
+    "Ids",
+    "Left",
+    "NoModel",
+    "PairFacts",
+    "Reach",
+    "Repair",
+    "State",
+    "Told",
+    "describe",
+]
 
 Ids = Union[tuple[int, ...], None]
 
@@ -82,6 +94,7 @@ class CaptureRow:
     ``runner`` is the class whose graphs are replayed, "" for eager forwards. ``condition`` is "" or what of the
     deployment the row holds for ("enable_flashinfer_allreduce_fusion is true"). ``raised``: an exception that certainly
     leaves the setter (``in_setter``) or the forward. ``question``: why nothing is known of it, where nothing is.
+    ``batch``: for which numbers of rows it holds, "" for all ("<=2048 tok"), with the places that compare them (``limits``).
     ``width``: that of what is handed on, as a number where it is known; ``concat``: where it is put together.
     """
 
@@ -102,6 +115,8 @@ class CaptureRow:
     in_setter: bool
     question: str
     assumptions: tuple[str, ...] = ()
+    batch: str = ""
+    limits: tuple[Place, ...] = ()
 
     @property
     def worker(self) -> str:
@@ -138,6 +153,7 @@ class CaptureRow:
             if told.place is not None
         ]
         steps += [Step(place, left.text) for left in self.left for place in left.places]
+        steps += [Step(place, f"batches of {self.batch} go this way") for place in self.limits]
         steps += [Step(place, text) for place, text in self._captures()]
         if self.concat is not None:
             wide = f", {self.width} wide" if self.width is not None else ""
@@ -194,11 +210,15 @@ class NoModel:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Which ids make this tree capture ``boundaries`` on its eager paths; none where no ids do (``reason`` says why)."""
+    """Which ids make this tree capture ``boundaries`` on its eager paths; none where no ids do (``reason`` says why).
+
+    ``certain`` is False where nobody knows: what some of the ids do stayed open.
+    """
 
     boundaries: tuple[int, ...]
     ids: tuple[int, ...] = ()
     reason: str = ""
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +240,27 @@ class PairFacts:
     intake: Intake | None = None
     no_draft: tuple[str, ...] = ()
     uses: tuple[KeyUse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class IdAnswer:
+    """The answer for some boundaries. ``ids`` is empty where no ids give them, or where that is not known (``certain`` is
+    False); ``reason`` says why. ``key``: where this tree reads them. ``facts``: what it makes of the draft with them."""
+
+    boundaries: tuple[int, ...]
+    ids: tuple[int, ...] = ()
+    key: str = ""
+    reason: str = ""
+    certain: bool = True
+    facts: PairFacts | None = None
+
+    @property
+    def missed(self) -> tuple[CaptureRow, ...]:
+        """The paths that are not shown to capture the boundaries, with these ids."""
+        rows = self.facts.rows if self.facts is not None else ()
+        return tuple(row for row in rows if not row.is_known or row.boundaries != self.boundaries)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every path is shown to capture the boundaries, with these ids."""
+        return bool(self.ids and self.facts is not None and self.facts.rows and not self.missed)

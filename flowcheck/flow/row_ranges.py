@@ -32,9 +32,17 @@ class RowRange:
 
 
 def capture_by_rows(
-    forwarding: Forwarding, architecture: str, config: Mapping[str, Any], ids: Sequence[int] | None, phase: str
+    forwarding: Forwarding,
+    architecture: str,
+    config: Mapping[str, Any],
+    ids: Sequence[int] | None,
+    phase: str,
+    told: Sequence[Sequence[int] | None] | None = None,
 ) -> tuple[RowRange, ...]:
-    """What a class captures for ids, by the number of rows of the batch: the ranges are in order and leave no gap."""
+    """What a class captures for ids, by the number of rows of the batch: the ranges are in order and leave no gap.
+
+    ``told``: the ids of several calls of the setter, in their order, in place of ``ids``.
+    """
     usual = forwarding.rows
     shares, replicas = forwarding.deployment.sizes()["attn_tp"], forwarding.deployment.replicas
     limits: dict[int, list[RowLimit]] = {}
@@ -46,7 +54,7 @@ def capture_by_rows(
                 break
             low, high = open_ranges[0]
             forwarding.rows = max(low, usual) if high is None else min(max(low, usual), high)
-            answer = capture(forwarding, architecture, config, ids, (phase,))[0]
+            answer = capture(forwarding, architecture, config, ids, (phase,), told)[0]
             asked[forwarding.rows] = answer
             for limit in answer.limits:
                 for cut in limit.cuts(shares, replicas):

@@ -23,6 +23,7 @@ from flowcheck.flow.keys import key_uses, keys_of
 from flowcheck.flow.pair_facts import CaptureRow, Ids, Left, NoModel, PairFacts, Reach, Repair, State, Told
 from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.roles import MissingRole
+from flowcheck.flow.row_ranges import RowRange, capture_by_rows
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
@@ -87,10 +88,10 @@ class Serving:
     words: Vocabulary
     kernels: Kernels
     say: Progress
-    known: dict[tuple[object, ...], named.Capture] = field(default_factory=dict)
+    known: dict[tuple[object, ...], tuple[RowRange, ...]] = field(default_factory=dict)
 
-    def facts(self) -> PairFacts:
-        """All rows."""
+    def facts(self, *, forwards: bool = True) -> PairFacts:
+        """All rows. Without ``forwards``, only what the target is told on each path: no row has states then."""
         architectures = self.pairing.target.architectures
         architecture = architectures[0] if architectures else ""
         if self.scenario.algorithm.upper() not in self.words.capture.setters:
@@ -109,9 +110,13 @@ class Serving:
         except RecursionError:
             reason = "the code is nested too deeply for this Python"
             return PairFacts(architecture, True, open=reason, tp=self.tp)
-        facts = self._taken(program, found, PairFacts(architecture, True, tp=self.tp))
+        facts = PairFacts(architecture, True, tp=self.tp)
+        if forwards:
+            facts = self._taken(program, found, facts)
         if found.missing is not None:
             return replace(facts, missing=self._no_hook(architecture, found.missing))
+        if not forwards:
+            return replace(facts, rows=tuple(self._told(architecture, path, "") for path in found.paths))
         rows = self._rows(architecture, found)
         return replace(facts, rows=rows, repair=self._repair(architecture, rows))
 
@@ -139,10 +144,10 @@ class Serving:
         out: list[CaptureRow] = []
         for path in found.paths:
             self.say(f"following the target's forward: {path.phase.value}, {path.path.value}")
-            rows = [self._row(architecture, path, condition, fusion) for condition, fusion in switches]
-            if len(rows) > 1 and all(_same(row, rows[0]) for row in rows[1:]):
-                rows = [_without_condition(rows[0])]
-            out += rows
+            sides = [self._of_path(architecture, path, condition, fusion) for condition, fusion in switches]
+            if len(sides) > 1 and all(_same(side, sides[0]) for side in sides[1:]):
+                sides = [[replace(row, condition="") for row in sides[0]]]
+            out += [row for side in sides for row in side]
         return tuple(dict.fromkeys(out))
 
     def _switches(self) -> list[tuple[str, bool]]:
@@ -161,11 +166,29 @@ class Serving:
         word = name.encode()
         return any(word in self.tree.read(path) for path in self.tree.core_paths())
 
-    def _row(self, architecture: str, path: PathPlan, condition: str, fusion: bool) -> CaptureRow:
+    def _of_path(self, architecture: str, path: PathPlan, condition: str, fusion: bool) -> list[CaptureRow]:
+        """The rows of a path under one condition: one for each range of batch sizes that have one answer."""
+        row = self._told(architecture, path, condition)
+        if row.question or row.raised:
+            return [row]
+        ranges = self._captures(architecture, [each.ids for each in row.told], path.phase, fusion)
+        return [_captured(replace(row, batch=_spelled(each)), each) for each in ranges]
+
+    def _captures(self, architecture: str, told: Sequence[Ids], phase: Phase, fusion: bool) -> tuple[RowRange, ...]:
+        key = (tuple(told), phase, fusion)
+        if key not in self.known:
+            forwarding = self._forwarding(fusion)
+            self.known[key] = capture_by_rows(
+                forwarding, architecture, self.pairing.target.raw, None, phase.value, tuple(told)
+            )
+        return self.known[key]
+
+    def _told(self, architecture: str, path: PathPlan, condition: str) -> CaptureRow:
+        """A row that says what the target is told, and nothing yet of what it captures."""
         told = tuple(Told(c.method, c.ids, c.key, c.reason, c.place) for c in path.sources)
         open_ = path.open or next((f"what the target is told is not known: {t.reason}" for t in told if t.reason), "")
         raised = next((r for r in path.requested.raised if r.certain), None) if not path.requested.returns else None
-        row = CaptureRow(
+        return CaptureRow(
             phase=path.phase,
             path=path.path,
             runner=path.runner,
@@ -183,10 +206,6 @@ class Serving:
             in_setter=raised is not None,
             question=open_,
         )
-        if open_ or raised is not None:
-            return row
-        ids = [t.ids for t in told]
-        return _captured(row, self._capture(architecture, ids, path.phase, fusion), len(ids))
 
     def _repair(self, architecture: str, rows: Sequence[CaptureRow]) -> Repair | None:
         """Ids that would be right, where those that are written are known not to be."""
@@ -194,10 +213,13 @@ class Serving:
         wrong = next(
             (row for row in rows if row.path is Path.EAGER and row.is_asked and row.boundaries != wanted), None
         )
-        return self.ids_for(architecture, wrong, wanted) if wrong is not None and wanted else None
+        if wrong is None or not wanted:
+            return None
+        written = next((told.ids for told in reversed(wrong.told) if told.key), None)
+        return self.ids_for(architecture, wrong, wanted, written if not wrong.condition else None)
 
-    def ids_for(self, architecture: str, row: CaptureRow, wanted: Sequence[int]) -> Repair:
-        """Which ids make the tree capture these boundaries on the path of a row."""
+    def ids_for(self, architecture: str, row: CaptureRow, wanted: Sequence[int], wrong: Ids = None) -> Repair:
+        """Which ids make the tree capture these boundaries on the path of a row; ``wrong`` are known not to."""
         keyed = [number for number, told in enumerate(row.told) if told.key]
         if not keyed:
             return Repair(tuple(wanted), (), "this tree does not tell the target what the draft's configuration writes")
@@ -205,19 +227,11 @@ class Serving:
 
         def told_with(ids: tuple[int, ...]) -> named.Capture:
             told = [ids if number in keyed else each.ids for number, each in enumerate(row.told)]
-            return self._capture(architecture, told, row.phase, self._switches()[0][1])
+            forwarding = self._forwarding(self._switches()[0][1])
+            (found,) = capture(forwarding, architecture, self.pairing.target.raw, None, (row.phase.value,), told)
+            return found
 
-        written = row.told[keyed[-1]].ids if not row.condition else None
-        return find_ids(told_with, wanted, self.pairing.target.layers, written)
-
-    def _capture(self, architecture: str, told: Sequence[Ids], phase: Phase, fusion: bool) -> named.Capture:
-        key = (tuple(told), phase, fusion)
-        if key not in self.known:
-            forwarding = self._forwarding(fusion)
-            (self.known[key],) = capture(
-                forwarding, architecture, self.pairing.target.raw, told=tuple(told), phases=(phase.value,)
-            )
-        return self.known[key]
+        return find_ids(told_with, wanted, self.pairing.target.layers, wrong)
 
     def _forwarding(self, fusion: bool) -> Forwarding:
         settings: dict[str, Any] = dict(self.scenario.settings)
@@ -238,8 +252,17 @@ def _left(requested: Requested) -> tuple[Left, ...]:
     return tuple(left)
 
 
-def _captured(row: CaptureRow, found: named.Capture, calls: int) -> CaptureRow:
+def _spelled(each: RowRange) -> str:
+    """Which batches a range holds for, "" for all: "<=2048 tok"."""
+    if each.high is None:
+        return "" if each.low <= 1 else f">{each.low - 1} tok"
+    return f"<={each.high} tok" if each.low <= 1 else f"{each.low} to {each.high} tok"
+
+
+def _captured(row: CaptureRow, each: RowRange) -> CaptureRow:
+    found = each.capture
     raised, raised_at = found.raised if found.raised is not None else ("", None)
+    partly = "" if each.whole else "it was not asked for every number of rows"
     return replace(
         row,
         states=tuple(map(_state, found.states)),
@@ -249,7 +272,8 @@ def _captured(row: CaptureRow, found: named.Capture, calls: int) -> CaptureRow:
         processor=found.processor,
         raised=raised,
         raised_at=raised_at,
-        question=found.question or "",
+        question=found.question or partly,
+        limits=tuple(dict.fromkeys(limit.place for limit in each.limits)) if row.batch else (),
         assumptions=found.assumptions,
     )
 
@@ -270,9 +294,10 @@ def _state(state: named.Captured) -> State:
     )
 
 
-def _same(one: CaptureRow, other: CaptureRow) -> bool:
-    return _without_condition(one) == _without_condition(other)
+def _same(side: Sequence[CaptureRow], other: Sequence[CaptureRow]) -> bool:
+    """Whether two conditions have the same rows, but for what tells the runs apart."""
 
+    def bare(rows: Sequence[CaptureRow]) -> list[CaptureRow]:
+        return [replace(row, condition="", assumptions=()) for row in rows]
 
-def _without_condition(row: CaptureRow) -> CaptureRow:
-    return replace(row, condition="")
+    return bare(side) == bare(other)

@@ -132,14 +132,19 @@ def target_of(
     for architecture in architectures:
         cls = registered(it, words, architecture)
         if cls is not None:
-            told = _annotated(it, words, cls)
-            config = configuration(it, words, {**words.models.stored, **raw}, label, raises=False, told=told)
+            config = config_of(it, words, cls, raw, label)
             try:
                 return Target(architecture, cls, instance_of(it, words, cls, config), config)
             except Dead:
                 raise NoTarget(f"{architecture} of this tree cannot be made with a configuration") from None
     named = ", ".join(architectures) or "a configuration without architectures"
     raise NoTarget(f"this tree registers no model class for {named}")
+
+
+def config_of(it: Interpreter, words: Vocabulary, cls: ClassV, raw: Mapping[str, Any], label: str = "config") -> Ref:
+    """The configuration as a loader hands it to a model class."""
+    told = _annotated(it, words, cls)
+    return configuration(it, words, {**words.models.stored, **raw}, label, raises=False, told=told)
 
 
 def _annotated(it: Interpreter, words: Vocabulary, cls: ClassV) -> ClassV | None:

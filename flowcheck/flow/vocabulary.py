@@ -91,17 +91,13 @@ class CaptureWords(_Table):
 
 
 class DraftWords(_Table):
-    """How a draft's layers say how wide they are, and its file how wide the target's states are."""
+    """How a draft's layers say how wide they are, and how a draft takes the tensors of a checkpoint."""
 
     in_features: tuple[str, ...]
     out_features: tuple[str, ...]
-    bias: str
-    width_keys: tuple[str, ...]
     attention: tuple[str, ...]
     load: str
-    parameters: str
     loader: str
-    weight: str
     embeddings: tuple[str, ...]
     bare: tuple[str, ...]
 
@@ -113,7 +109,9 @@ class ConfigurationWords(_Table):
     object_keys: tuple[str, ...]
     inner_models: tuple[str, ...]
     text_parts: tuple[str, ...]
+    width_keys: tuple[str, ...]
     given: tuple[str, ...]
+    defaults: dict[str, dict[str, Any]]
 
 
 class MetadataWords(_Table):

@@ -85,6 +85,7 @@ class Walk:
         self.unknown_replays: list[tuple[ClassV, Site]] = []
         self._replayers: dict[str, ClassV | None] = {}
         self._records_graphs: dict[int, bool] = {}
+        self._recording_names: dict[str, bool] = {}
         self._worker_names: dict[int, str] = {}
         self._models: dict[int, Ref] = {}
         self.roles: Roles = find_roles(self.it, self.corpus, words)
@@ -402,7 +403,11 @@ class Walk:
         return found
 
     def _records(self, name: str) -> bool:
-        return name == "__init__" or any(fnmatch.fnmatch(name, p) for p in self.words.graph.record_methods)
+        found = self._recording_names.get(name)
+        if found is None:
+            found = name == "__init__" or any(fnmatch.fnmatch(name, p) for p in self.words.graph.record_methods)
+            self._recording_names[name] = found
+        return found
 
     def carries_mode(self, v: Value, st: State) -> Ref | None:
         """The forward batch among the alternatives: a record with a mode and a phase."""

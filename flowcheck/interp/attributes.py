@@ -351,8 +351,6 @@ def _of_object(
             return it.config.tensors.attribute(it, b, obj, name, default, fr, st, node)
         if obj.kind == "variable" and name in ("get", "set", "reset"):
             return BuiltinV("module." + name, b)
-        if obj.kind == "config":
-            return _of_config(it, obj, name, default, fr, st, node)
         if obj.kind in CONTAINER_NAMES:
             if name in CONTAINER_NAMES[obj.kind]:
                 return BuiltinV("m." + name, b)
@@ -385,22 +383,6 @@ def _of_object(
         if isinstance(reader, FuncV):
             return calls.call(it, BoundV(reader, b), [Known(name)], {}, st, node, fr)
     return plain_get(it, b, obj, name, fr, st, node, default)
-
-
-def _of_config(
-    it: Interpreter, obj: Obj, name: str, default: Value | None, fr: Frame, st: State, node: ir.Node | None
-) -> Value:
-    """A configuration that is known in full: what it does not say, it does not have."""
-    v = obj.attrs.get(name)
-    bound = names.drop_unbound(v) if v is not None else None
-    if bound is not None:
-        return bound
-    if it.config.tensors is not None:
-        it.config.tensors.absent.setdefault(name, default is not None)
-    if default is None:  # its library may have one all the same
-        it.throw("AttributeError", st, node, fr, certain=False)
-        raise AssertionError("unreachable")
-    return default
 
 
 def plain_get(

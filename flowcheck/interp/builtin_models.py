@@ -291,7 +291,7 @@ def _set_by_name(
             attributes.forget(it, x, v, st)
             obj = st.write(x.oid)
             for tracked in it.config.tracked & obj.attrs.keys():
-                if it.may_name(fr, tracked):
+                if it.may_name(fr, tracked, here=True):
                     chosen = Unknown("an attribute is set by a name chosen at run time")
                     obj.attrs[tracked] = join(
                         obj.attrs[tracked], it.at(chosen, fr.site(node) if node else None, "setattr")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flowcheck.interp import (
     builtin_models,
+    changes,
     classes,
     dispatch_models,
     external_models,
@@ -97,7 +98,9 @@ def evaluate(it: Interpreter, e: ir.Call, fr: Frame, st: State) -> Value:
         if it.intercept is not None and it.intercept[0] is e:
             it.intercept[1](args, keywords, open_)
             return NONE
-        return call(it, f, args, keywords, st, e, fr, open_=open_)
+        result = call(it, f, args, keywords, st, e, fr, open_=open_)
+        changes.by_call(it, e, f, fr, st)
+        return result
     finally:
         it.effect_statement = quiet
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp import calls, classes, documents, tensor_ops, views
+from flowcheck.interp import calls, classes, documents, views
 from flowcheck.interp.confined import entry_of
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.iteration import iterate, record_items
+from flowcheck.interp.ranks import note_limit
 from flowcheck.interp.truth import (
     ORDER,
     ORDER_DUNDER,
@@ -113,7 +114,7 @@ def _undecided(it: Interpreter, what: str, op: str, a: Value, b: Value, fr: Fram
     """A comparison that the values do not decide; what is compared with a number of rows is noted."""
     key = _compare_key(it, op, a, b)
     if it.config.tensors is not None and e is not None:
-        tensor_ops.limited(it.config.tensors.limits, key, fr.site(e))
+        note_limit(it.config.tensors.limits, key, fr.site(e))
     return Unknown(what, key)
 
 

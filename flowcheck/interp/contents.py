@@ -16,8 +16,8 @@ from flowcheck.interp.trails import Site
 from flowcheck.interp.values import Known, Unknown, Value
 
 __all__ = [
-    "NOTHING", "Content", "Named", "Normed", "Opaque", "Rows", "Segment", "Source", "Term", "Width", "leaves", "named",
-    "one_rank_apart", "value_of", "width_of",
+    "NOTHING", "Content", "Either", "Named", "Normed", "Opaque", "Rows", "Segment", "Source", "Term", "Width", "either",
+    "leaves", "named", "one_rank_apart", "value_of", "whole", "width_of",
 ]  # fmt: skip
 
 MOST_TERMS = 4096
@@ -144,7 +144,20 @@ class Normed:
         return f"norm by {self.by}"
 
 
-Source = Union[Named, Opaque, Normed]
+@dataclass(frozen=True, slots=True)
+class Either:
+    """What one of two paths made, where they came together again. ``event`` names that place in the run: what has the same
+    event was made by the same of the two paths, so that equal ones are equal whichever it was."""
+
+    event: int
+    first: Content
+    second: Content
+
+    def __str__(self) -> str:
+        return f"({self.first} or {self.second})"
+
+
+Source = Union[Named, Opaque, Normed, Either]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +223,21 @@ class Content:
     def reduced(self, group: str, ranks: float | None) -> Content:
         """After a sum over the ranks of ``group``: what was partial is complete, what was complete is ``ranks`` fold."""
         token = None if ranks is not None else f"ranks of {group}"
-        whole = Content(frozenset(t for t in self.terms if group not in t.pending)).times(ranks or 1, token)
-        parts = frozenset(
-            Term(t.source, t.number, t.tokens, t.pending - {group}) for t in self.terms if group in t.pending
-        )
-        return Content(parts, self.lost).plus(whole)
+        whole: set[Term] = set()
+        total = Content(lost=self.lost)
+        parts: set[Term] = set()
+        for t in self.terms:
+            if isinstance(t.source, Either):
+                arms = (x.reduced(group, ranks) for x in (t.source.first, t.source.second))
+                made = either(t.source.event, *arms).times(t.number)
+                for name in t.tokens:
+                    made = made.times(token=name)
+                total = total.plus(made)
+            elif group in t.pending:
+                parts.add(Term(t.source, t.number, t.tokens, t.pending - {group}))
+            else:
+                whole.add(t)
+        return total.plus(Content(frozenset(parts))).plus(Content(frozenset(whole)).times(ranks or 1, token))
 
     def joined(self, other: Content) -> Content:
         """What is certain of a content that is one or the other: the terms that both have."""
@@ -237,8 +260,22 @@ class Content:
 
     @property
     def pending(self) -> frozenset[str]:
-        """The groups over which some term is partial."""
-        return frozenset().union(*(t.pending for t in self.terms)) if self.terms else frozenset()
+        """The groups over which some term is partial, or may be."""
+        inside = (
+            x.pending for t in self.terms if isinstance(t.source, Either) for x in (t.source.first, t.source.second)
+        )
+        return frozenset().union(*(t.pending for t in self.terms), *inside)
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is partial over the same groups on all paths."""
+        pairs = [(t.source.first, t.source.second) for t in self.terms if isinstance(t.source, Either)]
+        return all(x.pending == y.pending and x.settled and y.settled for x, y in pairs)
+
+    @property
+    def summed(self) -> Content:
+        """The content as it is when nothing of it is left to be summed over ranks."""
+        return Content(frozenset(Term(whole(t.source), t.number, t.tokens) for t in self.terms), self.lost)
 
     def __str__(self) -> str:
         parts = sorted(str(t) for t in self.terms)
@@ -269,6 +306,23 @@ def named(path: str, *pending: str) -> Content:
     return Content(frozenset((Term(Named(path), pending=frozenset(pending)),)))
 
 
+def whole(source: Source) -> Source:
+    """What a source is when nothing of it is left to be summed over ranks."""
+    return Either(source.event, source.first.summed, source.second.summed) if isinstance(source, Either) else source
+
+
+def either(event: int, a: Content, b: Content) -> Content:
+    """A content that is one or the other: what both have, and one term for what they differ in."""
+    if a == b:
+        return a
+    common = a.terms & b.terms
+    lost = a.lost or b.lost
+    if a.terms == b.terms:
+        return Content(common, lost)
+    choice = Either(event, Content(a.terms - common), Content(b.terms - common))
+    return Content(common | {Term(choice)}, lost)
+
+
 def leaves(contents: Iterable[Content]) -> frozenset[str]:
     """The names of the contributions that contents are made of, however."""
     out: set[str] = set()
@@ -278,6 +332,8 @@ def leaves(contents: Iterable[Content]) -> frozenset[str]:
                 out.add(t.source.path)
             elif isinstance(t.source, Opaque):
                 out |= t.source.deps
+            elif isinstance(t.source, Either):
+                out |= leaves((t.source.first, t.source.second))
             else:
                 out |= leaves((t.source.of,))
     return frozenset(out)
@@ -322,6 +378,14 @@ class Storage:
     segments: tuple[Segment, ...]
     writers: tuple[Site, ...] = field(default=(), compare=False)
     kin: frozenset[int] = frozenset()
+
+    def either(self, event: int, other: Storage) -> Storage | None:
+        """A storage that holds one or the other, where the columns are the same (see :func:`either`)."""
+        if _APART or [s.width for s in self.segments] != [s.width for s in other.segments]:
+            return None  # what ranks hold is no choice between them: it is joined as what each of them has
+        pairs = zip(self.segments, other.segments, strict=True)
+        parts = tuple(Segment(a.width, either(event, a.content, b.content)) for a, b in pairs)
+        return Storage(parts, self.writers if len(self.writers) >= len(other.writers) else other.writers)
 
     def joined(self, other: Storage) -> Storage:
         """What is certain of a storage that holds one or the other."""

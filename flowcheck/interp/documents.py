@@ -6,8 +6,8 @@ object says of which names that can be true, and whether reading any other name 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flowcheck.interp.frames import Dead
@@ -28,19 +28,27 @@ DEEPEST = 40
 class Absent:
     """What a document says of the names that it does not write.
 
-    ``label`` is what people call the document. ``given``: names that a class outside the tree may define. Any other name
-    raises AttributeError when ``raises``; without, it is not known, for the reader knows that it is there.
+    ``label`` is what people call the document. ``given``: names that a class outside the tree may define; ``defaults``: what
+    such a class is known to give. Any other name raises AttributeError when ``raises``; without, it is not known, for the
+    reader knows that it is there.
     """
 
     label: str
     given: frozenset[str] = frozenset()
     raises: bool = True
+    defaults: Mapping[str, Value] = field(default_factory=dict, compare=False)
 
 
-def document(label: str, attrs: dict[str, Value], given: frozenset[str] = frozenset(), raises: bool = True) -> Obj:
+def document(
+    label: str,
+    attrs: dict[str, Value],
+    given: frozenset[str] = frozenset(),
+    raises: bool = True,
+    defaults: Mapping[str, Value] | None = None,
+) -> Obj:
     """An object of no class of the tree that has these attributes."""
     obj = Obj("document", attrs=attrs)
-    obj.tag = Absent(label, given, raises)
+    obj.tag = Absent(label, given, raises, defaults or {})
     return obj
 
 
@@ -69,8 +77,15 @@ def attribute(
     """What reading a name gives that the document does not write."""
     absent = obj.tag
     assert isinstance(absent, Absent)
+    known = absent.defaults.get(name)
+    if known is not None:
+        if it.config.tensors is not None:
+            it.config.tensors.absent.setdefault(name, True)
+        return known
     missing = Unknown(f"{absent.label} does not write {name}", ("document", oid, name))
     given = name in absent.given or name.startswith("_")
+    if it.config.tensors is not None:
+        it.config.tensors.absent.setdefault(name, default is not None and not given)
     if default is not None:
         return join(default, missing) if given else default
     if given:

@@ -491,8 +491,8 @@ def _stores(
                 yield from target(x, v)
         elif isinstance(t, ir.Star):
             yield from target(t.value, None)
-        elif fills and isinstance(t, ir.Subscript) and isinstance(t.value, ir.Attribute) and t.value.attr == name:
-            yield t.value.value, None
+        elif fills and isinstance(t, ir.Subscript):
+            yield from _holder(t, name)
         elif not fills and isinstance(t, ir.Attribute) and t.attr == name and not is_own(t.value):
             yield t.value, value
         elif not fills and isinstance(t, ir.Subscript) and isinstance(t.value, ir.Attribute):
@@ -505,20 +505,36 @@ def _stores(
         if isinstance(s, ir.Assign):
             for t in s.targets:
                 yield from target(t, s.value)
+                if fills and isinstance(t, ir.Name):  # which is filled, the text says
+                    yield from _holder(s.value, name)
         elif isinstance(s, (ir.AnnAssign, ir.AugAssign, ir.For)):
             yield from target(s.target, s.value if isinstance(s, ir.AnnAssign) else None)
         elif isinstance(s, ir.WithItem) and s.target is not None:
             yield from target(s.target, None)
+        elif isinstance(s, ir.Delete):
+            for t in s.targets:
+                yield from target(t, None)
         elif isinstance(s, ir.Call):
             yield from _called(s, name, fills)
+
+
+def _holder(e: ir.Expr, name: str) -> Iterator[tuple[ir.Expr, None]]:
+    """The object in whose attribute of that name the container is that an expression, or its subscripts, start from."""
+    while isinstance(e, ir.Subscript):
+        e = e.value
+    if isinstance(e, ir.Attribute) and e.attr == name:
+        yield e.value, None
 
 
 def _called(s: ir.Call, name: str, fills: bool) -> Iterator[tuple[ir.Expr, ir.Expr | None]]:
     """What a call of ``setattr``, or of a method that fills a container, stores."""
     if fills:
-        held = s.func.value if isinstance(s.func, ir.Attribute) and s.func.attr in FILLERS else None
-        if isinstance(held, ir.Attribute) and held.attr == name:
-            yield held.value, None
+        if isinstance(s.func, ir.Attribute) and s.func.attr in FILLERS:
+            yield from _holder(s.func.value, name)
+    elif isinstance(s.func, ir.Attribute) and s.func.attr == "__setattr__" and len(s.args) == 2:
+        spelled, value = (a.value for a in s.args)
+        if isinstance(spelled, ir.Const) and spelled.value == name:
+            yield s.func.value, value
     elif (
         (isinstance(s.func, ir.Name) and s.func.id == "setattr")
         or (isinstance(s.func, ir.Attribute) and s.func.attr == "__setattr__")

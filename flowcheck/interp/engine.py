@@ -445,9 +445,10 @@ class Interpreter:
         state.become(merged)
         return result
 
-    def may_name(self, frame: Frame, name: str) -> bool:
-        """Whether code on the call stack can choose ``name`` at run time: a computed name has to be spelled somewhere."""
-        return any(fr.module.spells(name) for fr in frame.chain())
+    def may_name(self, frame: Frame, name: str, here: bool = False) -> bool:
+        """Whether code on the call stack can choose ``name`` at run time: a computed name has to be spelled somewhere, and
+        to come from there. ``here``: what is spelled for nothing but a choice on the spot is one too."""
+        return (here and frame.module.spells(name)) or any(fr.module.spells(name, out=True) for fr in frame.chain())
 
     @contextmanager
     def aside(self) -> Iterator[None]:

@@ -254,7 +254,7 @@ def _walrus(it: Interpreter, e: ir.Walrus, fr: Frame, st: State) -> Value:
         fr = fr.outer
     names.assign(it, target, v, fr, st, e.value if pure else None)
     if isinstance(target, ir.Name) and not any(
-        isinstance(x, ir.Name) and x.id == target.id for x in refine.paths(e.value)
+        isinstance(x, ir.Name) and x.id == target.id for x in refine.paths(it, e.value)
     ):
         it.base.lowest = lowest  # a test may be evaluated again for all that this changes
     return v

@@ -196,13 +196,17 @@ class State:
 
     def changed_objects(self) -> list[Obj]:
         """The newest version of everything above the base."""
+        return [obj for _, obj in self.changed()]
+
+    def changed(self) -> list[tuple[int, Obj]]:
+        """The newest version of everything above the base, with its address."""
         seen: dict[int, Obj] = {}
         layer: Layer | None = self.top
         while layer is not None:
             for oid, obj in layer.objects.items():
                 seen.setdefault(oid, obj)
             layer = layer.parent
-        return list(seen.values())
+        return list(seen.items())
 
     # -------------------------------------------------------------------------------------------------- forking
     def fork(self) -> State:
@@ -383,7 +387,9 @@ def _merge2(a: State, b: State) -> State:
         changed_b = a.base.unify(changed_a, changed_b, below)
     for oid, obj in changed_a.items():
         other = changed_b.get(oid)
-        if other is None:
+        if other is obj:
+            objects[oid] = obj
+        elif other is None:
             before = below.get(oid)
             objects[oid] = obj if before is None or before.unmade else join_objects(obj, before)
         else:

@@ -155,12 +155,30 @@ def _owes(k: Contract, c: Call) -> str | bool | None:
     groups = k.group.split("|")
     if k.split is None:
         return groups[0] if c.sizes.get(groups[0]) != 1 else False
-    whole, part = (c.attribute(n) for n in k.split)
-    if whole is not None and whole == part:
-        return False
-    if not isinstance(whole, Known) or not isinstance(part, Known) or not part.value:
+    parts = _parts(*(c.attribute(n) for n in k.split))
+    return False if parts == 1 else next((g for g in groups if parts is not None and c.sizes.get(g) == parts), None)
+
+
+def _parts(whole: Value | None, part: Value | None) -> float | None:
+    """Of how many parts a size is one; None when that is not known. What nobody knows may be a part of what nobody knows: it
+    is, where it was divided."""
+    if whole is None or part is None:
         return None
-    return next((g for g in groups if c.sizes.get(g) == whole.value / part.value), None)
+    sizes, parts = alternatives(whole), alternatives(part)
+    answers = {_divided(x, y) for x, y in zip(sizes, parts, strict=False)} if len(sizes) == len(parts) else {None}
+    return answers.pop() if len(answers) == 1 else None
+
+
+def _divided(whole: Value, part: Value) -> float | None:
+    if whole == part:
+        return 1
+    if isinstance(whole, Known) and isinstance(part, Known):
+        return float(whole.value / part.value) if part.value else None
+    if isinstance(whole, Unknown) and isinstance(part, Unknown) and isinstance(part.key, tuple) and len(part.key) == 4:
+        kind, op, of, by = part.key
+        if (kind, op, of) == ("op", "//", whole.key) and isinstance(by, tuple) and by[0] == "lit":
+            return float(by[1])
+    return None
 
 
 def _contribution(k: Contract, c: Call) -> Content:

@@ -29,8 +29,17 @@ Source = tuple["ir.Expr | None", "int | None"]
 """An expression that is stored, None for "something", and the element of its value that is meant."""
 
 
-def local_stores(it: Interpreter, module: Module, function: ir.FunctionDef, name: str) -> list[Source]:
+def local_stores(it: Interpreter, module: Module, function: ir.FunctionDef, name: str) -> tuple[Source, ...]:
     """Every expression that the function's body stores in a local (or ``global``) name; None for "something"."""
+    cache = it.program.slice_cache.stores
+    key = (id(function), name)
+    known = cache.get(key)
+    if known is None:
+        known = cache[key] = (function, tuple(_local_stores(module, function, name)))
+    return known[1]
+
+
+def _local_stores(module: Module, function: ir.FunctionDef, name: str) -> list[Source]:
     body = function.body
     if body is None:
         assert module.syntax is not None

@@ -280,7 +280,8 @@ def widen(head: State, merged: State, everything: bool = True) -> None:
                     w.attrs[name] = join(w.attrs[name], Unknown("changes in a loop"))
             if w.items != a.items:
                 w.open(())
-            if w.items is None and (w.elements != a.elements or a.items is not None) and w.elements is not None:
+            grows = w.items is None and (w.elements != a.elements or a.items is not None)
+            if grows and w.elements is not None and (everything or _counts(w.elements)):
                 w.elements = join(w.elements, Unknown("changes in a loop"))
 
 

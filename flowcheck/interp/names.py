@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowcheck.interp import attributes, calls, classes, elsewhere, functions, operators, refine, skeletons
+from flowcheck.interp import attributes, calls, changes, classes, elsewhere, functions, operators, refine, skeletons
 from flowcheck.interp.confined import confinement, is_followed
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import State
@@ -138,7 +138,9 @@ def global_value(it: Interpreter, module: Module, name: str, st: State, hook: bo
         v = _written_global(it, module, name, left_out, st, v) if left_out else v
         return v if v is None else elsewhere.joined(it, ModuleV(module), name, v, True)
     v = _global_before(it, module, name, writers, st, hook)
-    return v if v is None else elsewhere.joined(it, ModuleV(module), name, v, False)
+    if v is None or not it.config.lasting or name not in it.program.places.names:
+        return v
+    return elsewhere.joined(it, ModuleV(module), name, v, False)
 
 
 def _global_before(
@@ -365,6 +367,8 @@ def assign(it: Interpreter, t: ir.Expr, v: Value, fr: Frame, st: State, source: 
             store_slice(it, c, bounds, v, fr, st, t)
         else:
             operators.put(it, c, it.eval(t.index, fr, st), v, fr, st, t)
+        if any(isinstance(x, Unknown) for x in alternatives(c)):
+            changes.in_place(it, t.value, fr, st)
     elif isinstance(t, ir.Star):
         assign(it, t.value, v, fr, st)
 
@@ -459,7 +463,7 @@ def _unpack(it: Interpreter, t: ir.TupleExpr | ir.ListExpr, v: Value, fr: Frame,
         if it.config.tensors is not None and isinstance(x, Ref) and not stars:
             parts = it.config.tensors.unpacked(it, x, n, st, t, fr)
             if parts is not None:
-                rows.append(parts)
+                rows += [parts] if parts else []
                 continue
         items = operators.iterate(it, x, fr, st, t) if not isinstance(x, Known) or x.value is not None else None
         if items is None:
@@ -510,9 +514,10 @@ def delete(it: Interpreter, t: ir.Expr, fr: Frame, st: State) -> None:
                 it.eval(x, fr, st) if x is not None else NONE for x in (t.index.lower, t.index.upper, t.index.step)
             ]
             store_slice(it, c, bounds, None, fr, st, t)
-            return
-        k = it.eval(t.index, fr, st)
-        operators.delete_item(it, c, k, fr, st, t)
+        else:
+            operators.delete_item(it, c, it.eval(t.index, fr, st), fr, st, t)
+        if any(isinstance(x, Unknown) for x in alternatives(c)):
+            changes.in_place(it, t.value, fr, st)
     elif isinstance(t, ir.Attribute):
         attributes.delete(it, it.eval(t.value, fr, st), t.attr, fr, st, t)
     elif isinstance(t, (ir.TupleExpr, ir.ListExpr)):

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from flowcheck.interp.engine import Interpreter
     from flowcheck.interp.frames import Frame, Outcome
+    from flowcheck.interp.trails import Site
     from flowcheck.syntax import ir
 
-__all__ = ["by_rank", "group_of_test", "rank_in", "value_by_rank"]
+__all__ = ["by_rank", "group_of_test", "note_limit", "rank_in", "value_by_rank"]
 
 
 OTHER = 1
@@ -29,6 +30,15 @@ OTHER = 1
 def rank_in(group: str) -> Unknown:
     """The rank in a group: 0 where it is asked for, but known to be a rank."""
     return Unknown(f"the rank in {group}", ("rank", group))
+
+
+def note_limit(limits: dict[tuple[str, str, int], Site], key: Hashable, site: Site) -> None:
+    """Takes note of a comparison by its key, if it is one of a number of rows with a number."""
+    if isinstance(key, tuple) and len(key) == 4 and key[0] == "cmp" and isinstance(key[2], tuple):
+        _, op, left, right = key
+        kind = str(left[0])
+        if left in (("rows",), (kind, ("rows",))) and isinstance(right, tuple) and type(right[1]) is int:
+            limits.setdefault((kind, str(op), right[1]), site)
 
 
 def group_of_test(v: Value) -> str | None:

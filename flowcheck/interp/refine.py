@@ -110,7 +110,7 @@ def remember(it: Interpreter, name: str, expr: ir.Expr, v: Value, fr: Frame, st:
     """Notes that local ``name`` is the outcome of ``expr``, so that testing it later tests the expression."""
     env = st.write(fr.env)
     if isinstance(v, (Unknown, Union)) and not isinstance(st, BaseState):
-        read = paths(expr)
+        read = paths(it, expr)
         stamps = tuple((p, value) for e in read if (found := place(it, e, fr, st)) for p, value in (found,))
         local = len(stamps) == len(read) and all(p[0] == fr.env for p, _ in stamps) and _reads_locals(expr)
         if any(p == (fr.env, name) for p, _ in stamps):
@@ -121,8 +121,16 @@ def remember(it: Interpreter, name: str, expr: ir.Expr, v: Value, fr: Frame, st:
         env.attrs.pop("@" + name, None)
 
 
-def paths(e: object) -> list[ir.Expr]:
+def paths(it: Interpreter, e: ir.Expr) -> tuple[ir.Expr, ...]:
     """The names and attribute chains in an expression, longest first."""
+    cache = it.program.slice_cache.paths
+    known = cache.get(id(e))
+    if known is None:
+        known = cache[id(e)] = (e, tuple(_paths(e)))
+    return known[1]
+
+
+def _paths(e: ir.Expr) -> list[ir.Expr]:
     out: list[ir.Expr] = []
 
     def walk(x: object) -> None:
@@ -268,7 +276,7 @@ def assume(it: Interpreter, test: ir.Expr, want: bool, fr: Frame, st: State) -> 
             assume(it, test.body if t else test.orelse, want, fr, st)
         return
     seen = 0
-    for e in paths(test):
+    for e in paths(it, test):
         if seen >= 4:
             break
         found = place(it, e, fr, st)
@@ -288,7 +296,7 @@ def _assume_chain(it: Interpreter, test: ir.BoolOp, want: bool, fr: Frame, st: S
     if (test.op == "and") == want:
         for x in test.values:
             assume(it, x, want, fr, st)
-            v = _quiet_eval(it, x, fr, st)
+            v = quietly(it, x, fr, st)
             if v is not None:
                 t = operators.truth(it, v, st, fr)
                 if t is not None and t != want:
@@ -305,12 +313,12 @@ def _assume_chain(it: Interpreter, test: ir.BoolOp, want: bool, fr: Frame, st: S
     if len(open_) == 1:
         x = open_[0]
         assume(it, x, want, fr, st)
-        v = _quiet_eval(it, x, fr, st)
+        v = quietly(it, x, fr, st)
         if v is not None:
             operators.learn(it, v, want, st)
 
 
-def _quiet_eval(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> Value | None:
+def quietly(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> Value | None:
     """Evaluates for information alone: in a scratch state, unobserved, its raises dropped."""
 
     if it.quiet > 2 or id(e) in it.dear:
@@ -357,7 +365,7 @@ def _quietly(it: Interpreter) -> Iterator[None]:
 
 
 def _quiet_truth(it: Interpreter, e: ir.Expr, fr: Frame, st: State) -> bool | None:
-    v = _quiet_eval(it, e, fr, st)
+    v = quietly(it, e, fr, st)
     return None if v is None else operators.truth(it, v, st, fr)
 
 
@@ -380,7 +388,7 @@ def _assume_call(it: Interpreter, test: ir.Call, want: bool, fr: Frame, st: Stat
         assume(it, test.args[0].value, want, fr, st)
         return
     if isinstance(f, ir.Name) and f.id in names.BUILTIN_NAMES:
-        for e in paths(test):
+        for e in paths(it, test):
             found = place(it, e, fr, st)
             if found is not None and isinstance(found[1], Union):
                 _narrow(it, test, e, found, want, fr, st)
@@ -499,7 +507,7 @@ def _equal_to(it: Interpreter, test: ir.Expr, e: ir.Expr, want: bool, fr: Frame,
         op = test.ops[0]
         if (op in ("is", "==") and want) or (op in ("is not", "!=") and not want):
             other = test.comparators[0] if _same(test.left, e) else test.left
-            c = _quiet_eval(it, other, fr, st)
+            c = quietly(it, other, fr, st)
             if isinstance(c, Known) and (
                 op in ("is", "is not") or c.value is None or isinstance(c.value, (str, bytes))
             ):

@@ -68,6 +68,10 @@ class Write:
     guards: tuple[tuple[ir.Expr | None, bool], ...]
 
 
+OF_THE_CLASS = frozenset({"__init_subclass__", "__class_getitem__"})
+"""Methods that are called on the class, with no decorator that says so: what they store is an attribute of no instance."""
+
+
 def methods(c: ClassV) -> Iterator[ir.FunctionDef]:
     """The functions in a class body, those under ``if`` included."""
     stack: list[ir.Stmt] = list(reversed(c.node.body))
@@ -107,7 +111,7 @@ def writes(it: Interpreter, c: ClassV, name: str) -> list[Write]:
                 continue
             body = f.body if f.body is not None else syntax.body_of(f)
             params = f.params.items
-            if not params:
+            if not params or f.name in OF_THE_CLASS:
                 continue
             _collect(body, f, params[0].name, name, (), found)
     c.writes[name] = found

@@ -17,11 +17,11 @@ from flowcheck.interp.frames import CallEvent
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.kernels import Contract
 from flowcheck.interp.tensors import is_tensor, read, site_text, tensors_in, view_of, widened, write
+from flowcheck.interp.torch_modules import LAYERS, LINEAR, sized
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (
     FALSE,
     NONE,
-    TRUE,
     BuiltinV,
     ClassV,
     ExternalV,
@@ -65,7 +65,7 @@ class TensorModel(Contracts):
 
     ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
     ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
-    ``absent``: what the configuration was asked for and does not say, and whether the code has a default of its own.
+    ``absent``: what the configuration was asked for and does not say, and whether the code's own default holds then.
     ``on_function`` sees every call of a function of the tree, ``on_contract`` what every contract made of a call,
     ``on_layer`` the making of every module of PyTorch's own. ``limits``: numbers with which a number of rows was compared:
     whose rows ("rows", "share", "gathered"), the operator, the number, and where.
@@ -195,12 +195,19 @@ class TensorModel(Contracts):
         write(it, st, ref, Content(lost=f"its data are replaced at {site_text(site)}"), site)
 
     def unpacked(self, it: Interpreter, ref: Ref, n: int, st: State, node: ir.Node, fr: Frame) -> list[Value] | None:
-        """The parts of a tensor that is unpacked over its rows; None when it is none. It raises for any other number."""
+        """The parts of a tensor that is unpacked over its rows; none where it has another number of rows, which raises.
+        None when it is no tensor."""
         view = view_of(ref, st)
         if view is None:
             return None
-        if view.dims and view.dims[0] != Known(n):
-            it.throw("ValueError", st, node, fr)
+        count = view.dims[0] if view.dims else None
+        if isinstance(count, Unknown):
+            count = Known(it.forced_facts[("value", count.key)]) if ("value", count.key) in it.forced_facts else None
+        if count is not None and count != Known(n):
+            it.may_throw("ValueError", st, node, fr)
+            return []
+        if count is None:
+            it.may_raise(st, node, fr)
         return [self.element(it, ref, st) for _ in range(n)]
 
     def kept(self, container: Value, v: Value, st: State, site: Site | None) -> None:
@@ -411,7 +418,7 @@ class TensorModel(Contracts):
             obj.items = list(args)
             obj.tag = last
             if name == LINEAR:
-                _sized(obj)
+                sized(obj)
             ref = Ref(st.new(obj))
             if self.on_layer is not None:
                 self.on_layer(ref, obj, fr.site(node) if node is not None else None)
@@ -522,17 +529,6 @@ class TensorModel(Contracts):
         return made
 
 
-def _sized(obj: Obj) -> None:
-    """Gives a linear layer of PyTorch's own the attributes that it has: its sizes, and None for a bias that it lacks."""
-    given = {**dict(zip(LAYERS[LINEAR], obj.items or (), strict=False)), **obj.attrs}
-    asked = given.pop("bias", TRUE)
-    has_one = (
-        {x.value for x in alternatives(asked) if isinstance(x, Known)} if isinstance(asked, (Known, Union)) else set()
-    )
-    given["bias"] = NONE if has_one == {False} else Unknown("a parameter", not_none=has_one == {True})
-    obj.attrs = given
-
-
 def _context_variable(ref: Ref, held: Obj, name: str, args: list[Value], st: State) -> Value:
     """``get``, ``set`` and ``reset`` of a context variable: there is one context."""
     before = held.attrs["value"]
@@ -582,13 +578,6 @@ MODULE_CLASSES = frozenset(
     }
 )  # fmt: skip
 MODULES = MODULE_CLASSES | {"abc.ABC", "typing.Protocol"}
-LINEAR = "torch.nn.Linear"
-LAYERS = {
-    "torch.nn.Embedding": ("num_embeddings", "embedding_dim", "padding_idx"),
-    "torch.nn.Linear": ("in_features", "out_features", "bias"),
-}
-"""PyTorch's own layers that classes of a tree derive from: what their constructors take, the second says how wide they are."""
-
 MODULE_NAMES = frozenset(
     {
         "parameters", "named_parameters", "modules", "named_modules", "children", "named_children", "buffers",

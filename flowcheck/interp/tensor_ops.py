@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from flowcheck.interp.contents import NOTHING, Content, Opaque, Rows, Segment, Term, Width, leaves, value_of, width_of
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
 
 __all__ = [
-    "added", "assigned", "binary", "cast", "concatenated", "in_place", "limited", "loose", "picked", "reshaped", "same",
-    "shape_of", "sliced", "split", "stored", "taken",
+    "added", "assigned", "binary", "cast", "concatenated", "in_place", "loose", "picked", "reshaped", "same", "shape_of",
+    "sliced", "split", "stored", "taken",
 ]  # fmt: skip
 
 ROWS = Unknown("the number of rows", ("rows",))
@@ -39,15 +40,6 @@ SHARE = Unknown("a share of the rows", ("share", ("rows",)))
 """One rank's part of them."""
 EVERYBODYS = Unknown("the rows of all replicas", ("gathered", ("rows",)))
 """Those of all replicas together."""
-
-
-def limited(limits: dict[tuple[str, str, int], Site], key: Hashable, site: Site) -> None:
-    """Takes note of a comparison by its key, if it is one of a number of rows with a number."""
-    if isinstance(key, tuple) and len(key) == 4 and key[0] == "cmp" and isinstance(key[2], tuple):
-        _, op, left, right = key
-        kind = str(left[0])
-        if left in (("rows",), (kind, ("rows",))) and isinstance(right, tuple) and type(right[1]) is int:
-            limits.setdefault((kind, str(op), right[1]), site)
 
 
 def loose(
@@ -114,6 +106,7 @@ def _scaled(op: str, a: Value, b: Value, st: State, site: Site | None) -> tuple[
                 number = 1 / number
             return tensor, tuple(Segment(s.width, s.content.times(number)) for s in read(st, tensor))
         token = _token(factor, st) if not _is_factor(tensor, st) else None
+        token = token if token is not None else _gate(tensor, factor, st)
         if token is not None:
             token = token if op == "*" else f"1/{token}"
             return tensor, tuple(Segment(s.width, s.content.times(1, token)) for s in read(st, tensor))
@@ -129,6 +122,18 @@ def _token(factor: Value, st: State) -> str | None:
         if is_bare(content):
             return str(content)[-120:]
     return None
+
+
+def _gate(tensor: Value, factor: Value, st: State) -> str | None:
+    """What names a column by which all others are multiplied, such as a gate: it is a factor, whatever it was made of."""
+    wide, narrow = view_of(tensor, st), view_of(factor, st)
+    if wide is None or narrow is None or narrow.width != Width(1) or wide.width in (None, Width(1)):
+        return None
+    content = content_of(st, factor)
+    if content.lost is not None or content.pending:
+        return None
+    deps = "".join(sorted(leaves((content,)))).encode()
+    return f"{' + '.join(sorted(str(t) for t in content.terms))[-120:]}#{zlib.crc32(deps):x}"
 
 
 def added(it: Interpreter, a: Value, b: Value, st: State, site: Site | None, sign: float = 1) -> Ref:
@@ -229,8 +234,9 @@ def reshaped(it: Interpreter, ref: Ref, dims: Sequence[Value] | None, st: State,
 def _left_over(view: View, dims: list[Value], hole: int) -> Value:
     """What ``-1`` stands for in a shape."""
     assert view.dims is not None
-    old = [d for d in view.dims if d != Known(1)]
-    new = [d for i, d in enumerate(dims) if i != hole and d != Known(1)]
+    old, below = _factors(view.dims)
+    new, above = _factors(d for i, d in enumerate(dims) if i != hole)
+    old, new = old + above, new + below
     for d in list(new):
         if d in old:
             old.remove(d)
@@ -248,7 +254,22 @@ def _left_over(view: View, dims: list[Value], hole: int) -> Value:
             return Known(top // low)
         if len(others) == 1 and top == low:
             return others[0]
-    return Unknown("a dimension", ("dimension", tuple(view.dims), tuple(dims)))
+    return Unknown("a dimension", ("dimension", tuple(old), tuple(new)))
+
+
+def _factors(dims: Iterable[Value]) -> tuple[list[Value], list[Value]]:
+    """The factors of a number of elements, and what their product is to be divided by. Equal widths are equal factors."""
+    up: list[Value] = []
+    down: list[Value] = []
+    for d in dims:
+        key = d.key if isinstance(d, Unknown) else None
+        if isinstance(key, tuple) and key[:1] == ("dimension",):
+            up += key[1]
+            down += key[2]
+        elif d != Known(1):
+            width = width_of(d)
+            up.append(value_of(width) if width is not None else d)
+    return up, down
 
 
 def sliced(it: Interpreter, ref: Ref, bounds: Sequence[Value], st: State, site: Site | None, columns: bool) -> Ref:

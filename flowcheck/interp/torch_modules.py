@@ -1,13 +1,16 @@
-"""What ``torch.nn.Module`` gives every module of a model: the names that one has by itself."""
+"""What ``torch.nn.Module`` gives every module of a model, and PyTorch's own layers: the names that they have by themselves."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flowcheck.interp.values import NONE, TRUE, Known, Union, Unknown, alternatives
+
 if TYPE_CHECKING:
+    from flowcheck.interp.heap import Obj
     from flowcheck.interp.values import ClassV
 
-__all__ = ["MODULE", "MODULE_NAMES", "has_no_other_names"]
+__all__ = ["LAYERS", "LINEAR", "MODULE", "MODULE_NAMES", "has_no_other_names", "sized"]
 
 MODULE = "torch.nn.Module"
 
@@ -24,6 +27,25 @@ MODULE_NAMES = frozenset(_NAMES.split())
 """The public names of ``torch.nn.Module``; those with an underscore are its own business."""
 
 NAMED_BASES = frozenset({MODULE, "object", "abc.ABC", "typing.Generic", "typing.Protocol"})
+
+
+LINEAR = "torch.nn.Linear"
+LAYERS = {
+    "torch.nn.Embedding": ("num_embeddings", "embedding_dim", "padding_idx"),
+    "torch.nn.Linear": ("in_features", "out_features", "bias"),
+}
+"""PyTorch's own layers that classes of a tree derive from: what their constructors take, the second says how wide they are."""
+
+
+def sized(obj: Obj) -> None:
+    """Gives a linear layer of PyTorch's own the attributes that it has: its sizes, and None for a bias that it lacks."""
+    given = {**dict(zip(LAYERS[LINEAR], obj.items or (), strict=False)), **obj.attrs}
+    asked = given.pop("bias", TRUE)
+    has_one = (
+        {x.value for x in alternatives(asked) if isinstance(x, Known)} if isinstance(asked, (Known, Union)) else set()
+    )
+    given["bias"] = NONE if has_one == {False} else Unknown("a parameter", not_none=has_one == {True})
+    obj.attrs = given
 
 
 def has_no_other_names(c: ClassV, name: str) -> bool:

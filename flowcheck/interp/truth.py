@@ -37,6 +37,14 @@ ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.g
 ORDER_DUNDER = {"<": ("lt", "gt"), "<=": ("le", "ge"), ">": ("gt", "lt"), ">=": ("ge", "le")}
 
 
+OPPOSITE = {"==": "!=", "!=": "==", "is": "is not", "is not": "is", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def _is_number(key: Any) -> bool:
+    """Whether a key is that of a number: of what can be compared with one, one of two opposite comparisons holds."""
+    return isinstance(key, tuple) and key[:1] == ("lit",) and type(key[1]) in (int, float)
+
+
 def plain(v: Value) -> Value:
     """An IntEnum or StrEnum member as the scalar that it is; anything else unchanged."""
     if isinstance(v, Member) and v.cls.enum_kind in ("IntEnum", "IntFlag", "StrEnum") and isinstance(v.value, Known):
@@ -217,6 +225,11 @@ def key_truth(it: Interpreter, key: Any, st: State) -> bool | None:
             return key_truth(it, key[1], st)
         if key[0] == "cmp" and len(key) == 4:
             _, op, left, right = key
+            if op in OPPOSITE and (op not in ORDER or _is_number(right)):
+                other = ("cmp", OPPOSITE[op], left, right)
+                fact = st.facts.get(other, it.forced_facts.get(other))
+                if isinstance(fact, bool):
+                    return not fact
             if op == "!=" or op == "is not":
                 t = key_truth(it, ("cmp", "==" if op == "!=" else "is", left, right), st)
                 return None if t is None else not t

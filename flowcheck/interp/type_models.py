@@ -130,7 +130,7 @@ def _is_builtin_instance(x: Value, name: str, st: State) -> bool | None:
         obj = st.get(x.oid)
         if obj is None:
             return None
-        if obj.kind in ("config", "tensor"):
+        if obj.kind in ("document", "tensor"):
             return False
         if obj.cls is None:
             if obj.kind == "exception":

@@ -26,6 +26,8 @@ class _Matcher:
         self.a, self.b, self.below = a, b, below
         self.names: dict[int, int] = {}
         self.taken: set[int] = set()
+        self.event = below.base.address()
+        self.mixed: dict[int, Storage] = {}
 
     def fresh(self, oid: int, mine: dict[int, Obj], other: dict[int, Obj]) -> bool:
         return oid in mine and oid not in other and self.below.get(oid) is None
@@ -72,7 +74,7 @@ class _Matcher:
             held, other = self.a[s.storage].tag, self.b[t.storage].tag
             assert isinstance(held, Storage)
             assert isinstance(other, Storage)
-            if held.segments != other.segments:
+            if held.segments != other.segments and held.either(self.event, other) is None:
                 return False
             trial[t.storage] = s.storage
             return True
@@ -107,17 +109,41 @@ class _Matcher:
         if self.object(x.oid, y.oid, trial, DEEPEST):
             self.names.update(trial)
             self.taken.update(trial.values())
+            for there, here in trial.items():
+                held, other = self.a[here].tag, self.b[there].tag
+                if isinstance(held, Storage) and isinstance(other, Storage) and held.segments != other.segments:
+                    made = held.either(self.event, other)
+                    assert made is not None
+                    self.mixed[here] = made
 
 
 def unified(a: dict[int, Obj], b: dict[int, Obj], below: State) -> dict[int, Obj]:
-    """What the second side changed, under names of the first. ``a``, ``b``: what each side changed; ``below``: before."""
-    kinds = KINDS | {"storage"}
-    new = [o for oid, o in b.items() if o.kind in kinds and oid not in a and below.get(oid) is None]
-    if not new:
-        return b
+    """What the second side changed, under names of the first. ``a``, ``b``: what each side changed; ``below``: before.
+
+    In both, a storage that the sides have written otherwise holds what either has made of it.
+    """
     match = _Matcher(a, b, below)
-    for oid, y in b.items():
-        x = a.get(oid)
+    if any(o.kind in (*KINDS, "storage") and oid not in a and below.get(oid) is None for oid, o in b.items()):
+        _pair_all(match)
+    for oid in sorted(a.keys() | b.keys()):
+        _written(match, oid)
+    for oid, made in match.mixed.items():
+        for side in (a, b):
+            if oid in side:
+                side[oid] = _with_tag(side[oid], made)
+    if not match.names:
+        return b
+    renamed = {match.names.get(oid, oid): _renamed_object(o, match.names) for oid, o in b.items()}
+    for oid in match.names.values():
+        if oid in match.mixed:
+            renamed[oid] = _with_tag(renamed[oid], match.mixed[oid])
+    return renamed
+
+
+def _pair_all(match: _Matcher) -> None:
+    """Finds the new objects of the second side that are those of the first: both stand in the same place."""
+    for oid, y in match.b.items():
+        x = match.a.get(oid)
         if x is None:
             continue
         match.storages(x.tag, y.tag)
@@ -128,12 +154,30 @@ def unified(a: dict[int, Obj], b: dict[int, Obj], below: State) -> dict[int, Obj
         if isinstance(x.items, list) and isinstance(y.items, list) and len(x.items) == len(y.items):
             for p, q in zip(x.items, y.items, strict=True):
                 match.pair(p, q)
-    if not match.names:
-        return b
-    for o in b.values():
-        if o.tag is not None and not isinstance(o.tag, (View, Storage, str, Ref)):
-            return b  # a generator that is under way: what it holds is not renamed here
-    return {match.names.get(oid, oid): _renamed_object(o, match.names) for oid, o in b.items()}
+    if match.names and any(
+        o.tag is not None and not isinstance(o.tag, (View, Storage, str, Ref)) for o in match.b.values()
+    ):  # a generator that is under way: what it holds is not renamed here
+        match.names.clear()
+        match.mixed.clear()
+
+
+def _written(match: _Matcher, oid: int) -> None:
+    """Takes note of a storage that is there on both sides and was written by one of them."""
+    x, y = (side.get(oid) or match.below.get(oid) for side in (match.a, match.b))
+    if x is None or y is None or x is y or not (x.exact and y.exact):
+        return
+    if isinstance(x.tag, Storage) and isinstance(y.tag, Storage) and x.tag.segments != y.tag.segments:
+        made = x.tag.either(match.event, y.tag)
+        if made is not None:
+            match.mixed[oid] = made
+            for side in (match.a, match.b):
+                side.setdefault(oid, x)
+
+
+def _with_tag(o: Obj, tag: Storage) -> Obj:
+    new = o.copy()
+    new.tag = tag
+    return new
 
 
 def _renamed_object(o: Obj, names: dict[int, int]) -> Obj:

@@ -509,6 +509,10 @@ def join(a: Value, b: Value) -> Value:
         return a
     if a == b:
         return _same_member(a, b) if isinstance(a, Member) else a
+    if type(a) is Union:  # nothing new: mostly the very alternatives that one side of a fork has kept
+        held = set(map(id, a.items))
+        if all(id(x) in held for x in alternatives(b)):
+            return a
     return union_of((a, b))
 
 

@@ -50,14 +50,16 @@ class Corpus:
             if module is not None:
                 yield module
 
-    def captures(self, pattern: bytes) -> frozenset[str]:
-        """Everything that the pattern's groups match, anywhere."""
+    def captures(self, pattern: bytes, *words: bytes) -> frozenset[str]:
+        """Everything that the pattern's groups match, anywhere. ``words``: it matches nothing in a file without any of
+        them, if any are given."""
         found = self._captures.get(pattern)
         if found is None:
             compiled = re.compile(pattern)
             found = self._captures[pattern] = frozenset(
                 group.decode()
                 for data in self.files.values()
+                if not words or any(word in data for word in words)
                 for match in compiled.finditer(data)
                 for group in match.groups()
                 if group
@@ -89,9 +91,10 @@ class Corpus:
         """Classes of that name at any module's top level."""
         found = self._named.get(name)
         if found is None:
+            pattern = rb"^[ \t]*class[ \t]+" + name.encode() + rb"\b"
             found = self._named[name] = [
                 (module, c)
-                for module in self._modules_matching((name,), [rb"^[ \t]*class[ \t]+" + name.encode() + rb"\b"])
+                for module in (self._modules_matching((name,), [pattern]) if self.program.places.is_class(name) else ())
                 for c in classes_of(module)
                 if c.name == name
             ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from flowcheck.program.placing import Places
 from flowcheck.program.slicing import SliceCache, target_names
+from flowcheck.program.spelling import leaves
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Module:
         self.ordered = False
         self._functions: list[ir.FunctionDef] | None = None
         self._globals: dict[str, list[ir.FunctionDef]] | None = None
-        self._spelled: dict[str, bool] = {}
+        self._spelled: dict[tuple[str, bool], bool] = {}
         self._stored: frozenset[str] | None = None
         effects: list[ir.Stmt] = []
         for statement in self.body:
@@ -200,17 +201,32 @@ class Module:
             self._stored = frozenset(_STORED.findall(text))
         return name in self._stored
 
-    def spells(self, name: str) -> bool:
-        """Whether the module's text holds the name as a string, other than to read an attribute by it."""
-        found = self._spelled.get(name)
+    def spells(self, name: str, out: bool = False) -> bool:
+        """Whether the module's text holds the name as a string, other than to read an attribute by it. ``out``: as one
+        that may leave the function which spells it."""
+        found = self._spelled.get((name, out))
         if found is None:
-            text = self.syntax.text if self.syntax is not None else ""
-            found = False
-            if name in text:
-                pattern = re.compile(rf"(?:(?:getattr|hasattr)\(\s*[^()\n]*,\s*)?(['\"]){re.escape(name)}\1")
-                found = any(not m.group(0).startswith(("getattr", "hasattr")) for m in pattern.finditer(text))
-            self._spelled[name] = found
+            found = self._spelled[name, out] = self._find_spelled(name, out)
         return found
+
+    def _find_spelled(self, name: str, out: bool) -> bool:
+        text = self.syntax.text if self.syntax is not None else ""
+        if self.syntax is None or (f"'{name}'" not in text and f'"{name}"' not in text):
+            return False
+        spelled: dict[int, int] = {}
+        functions = self.functions()
+        for m in re.finditer(rf"(?:(?:getattr|hasattr)\(\s*[^()\n]*,\s*)?(['\"]){re.escape(name)}\1", text):
+            line = text.count("\n", 0, m.end()) + 1
+            inside = next((i for i, f in enumerate(functions) if f.line <= line <= f.end_line), None)
+            if out and inside is not None:
+                spelled[inside] = spelled.get(inside, 0) + 1
+            elif not m.group(0).startswith(("getattr", "hasattr")):
+                return True
+        for i, times in spelled.items():
+            count, leaving = leaves(self.syntax.body_of(functions[i]), name)
+            if leaving or count != times:  # a parameter's default, and text in text, are not looked at
+                return True
+        return False
 
     # ---------------------------------------------------------------------------------------------- functions
     def functions(self) -> list[ir.FunctionDef]:

@@ -33,13 +33,29 @@ IN_ANNOTATIONS = frozenset(
     }
 )
 """Words in an annotation that say nothing about a class of the tree."""
+_AUGMENTED = rb"(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)"
 _STORE = re.compile(
-    rb"\.(\w+)(?:[ \t]*(?::[^=\n]+)?(?:[-+*/%@&|^]|//|\*\*|<<|>>)?=(?!=)"
-    rb"|(\[[^\]\n]*\][ \t]*=(?!=)|\.(?:" + FILLING.encode() + rb")\()|(?=(,)[\w.\[\], \t]*=(?!=)))"
+    rb"\.(\w+)\b(?:[ \t]*(?::[^=\n]+)?"
+    + _AUGMENTED
+    + rb"|((?:\[[^\]\n]*\])+[ \t]*"
+    + _AUGMENTED
+    + rb"|(?:\[[^\]\n]*\])*"
+    rb"\.(?:" + FILLING.encode() + rb")\()|(?=(,)[\w.\[\], \t]*=(?!=)))"
 )
 _BY_NAME = re.compile(
-    rb"\b(?:setattr|__setattr__)\(\s*([^,\n]+),\s*[\"'](\w+)[\"']|([\w.]+)\.__dict__\[[\"'](\w+)[\"']\][ \t]*=(?!=)"
+    rb"\b(?:setattr|__setattr__)\(\s*([^,\n]+),\s*[\"'](\w+)[\"']|\.__dict__\[[\"'](\w+)[\"']\][ \t]*=(?!=)"
+    rb"|\.__setattr__\(\s*[\"'](\w+)[\"']"
 )
+_PLAIN = re.compile(rb"[\w.]+$")
+_BOUND = re.compile(
+    rb"^[ \t]*(?:async[ \t]+)?for\b((?:(?!\bin\b)[^\n:])*\.\w+(?:(?!\bin\b)[^\n:])*)\bin\b"
+    rb"|\bas[ \t]+([\w.]+\.\w+)[ \t]*[,:)]|^[ \t]*del[ \t]+([^\n#]+)"
+    rb"|^[ \t]*[(\[]([\w., *\t\n]{0,400}\.[A-Za-z_][\w., *\t\n]{0,400})[)\]][ \t]*=(?!=)",
+    re.M,
+)
+"""Targets that no sign for a store follows at once: of a loop, of a manager, in brackets, of a deletion."""
+_TARGET = re.compile(rb"\.(\w+)[ \t]*(\[[^\n]*?\])?[ \t]*(?=[,\n)]|$)")
+_ALIAS = re.compile(rb"^[ \t]+(\w+)[ \t]*=[ \t]*[\w.]+\.(\w+)[ \t]*(?:#[^\n]*)?$", re.M)
 _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.M)
 _RECEIVER = re.compile(rb"[A-Za-z_]\w*(?:\.\w+|\[[^\[\]\n]*\]|\([^()\n]*\))*$")
 _OWN = (b" self", b"\tself", b"(self", b",self")
@@ -103,9 +119,38 @@ class Places:
                 code = number << 33 | m.start() << 1 | (m.group(2) is not None)
                 plain.setdefault(m.group(1), array("q")).append(code)
             for m in _BY_NAME.finditer(data) if b"setattr" in data or b"__dict__[" in data else ():
-                receiver, name = m.group(1) or m.group(3), m.group(2) or m.group(4)
-                out.setdefault(name, []).append((path, m.start(), receiver.strip(), False))
+                receiver, name, at = m.group(1), m.group(2) or m.group(3) or m.group(4), m.start()
+                if receiver is None:  # what stands before it is looked up from here: most words are before nothing
+                    before = _PLAIN.search(data, data.rfind(b"\n", 0, at) + 1, at)
+                    if before is None:
+                        continue
+                    receiver, at = before.group(), before.start()
+                out.setdefault(name, []).append((path, at, receiver.strip(), False))
+            for m in _BOUND.finditer(data):
+                group = next(i for i in (1, 2, 3, 4) if m.group(i))
+                for t in _TARGET.finditer(data, *m.span(group)):
+                    code = number << 33 | t.start() << 1 | (t.group(2) is not None)
+                    plain.setdefault(t.group(1), array("q")).append(code)
         return plain, out
+
+    @cached_property
+    def _aliases(self) -> dict[bytes, list[tuple[str, int, bytes]]]:
+        """Locals that are what an attribute holds, by the attribute: path, position of the attribute, the local's name."""
+        out: dict[bytes, list[tuple[str, int, bytes]]] = {}
+        for path, data in self._files.items():
+            for m in _ALIAS.finditer(data):
+                out.setdefault(m.group(2), []).append((path, m.start(2) - 1, m.group(1)))
+        return out
+
+    def _filled_aliases(self, name: bytes) -> Iterator[Place]:
+        """Places where a container that an attribute holds is changed under the name of a local."""
+        for path, at, local in self._aliases.get(name, ()):
+            filling = (
+                rb"\b" + local + rb"(?:(?:\[[^\]\n]*\])+[ \t]*" + _AUGMENTED + rb"|\.(?:" + FILLING.encode() + rb")\()"
+            )
+            place = self._place(path, at, b"", True)
+            if place.line and re.compile(filling).search(self._files[path], at, place.span[1]):
+                yield place
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -124,7 +169,8 @@ class Places:
         found = self._placed.get(name)
         if found is None:
             hits = self._found(name.encode())
-            found = self._placed[name] = tuple(dict.fromkeys(self._place(*hit) for hit in hits))
+            places = [*(self._place(*hit) for hit in hits), *self._filled_aliases(name.encode())]
+            found = self._placed[name] = tuple(dict.fromkeys(places))
         return found
 
     def is_class(self, name: str) -> bool:

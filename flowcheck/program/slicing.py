@@ -75,6 +75,54 @@ def root_of(e: ir.Expr) -> str | None:
     return e.id if isinstance(e, ir.Name) else None
 
 
+TAKES_OUT = frozenset({"get", "setdefault", "pop", "popleft", "popitem", "values", "items", "__getitem__"})
+"""Methods of a container that give what it holds."""
+
+
+def _aliases(body: tuple[ir.Stmt, ...]) -> dict[str, set[str]]:
+    changed: set[str | None] = set()
+    bound: list[tuple[ir.Expr, ir.Expr]] = []
+    for x in sub_expressions(body):
+        if isinstance(x, ir.Call):
+            f = x.func
+            if isinstance(f, ir.Attribute) and f.attr in MUTATORS and f.attr != "get":
+                changed.add(root_of(f.value))
+            elif x.args and _name_of(f) in ITEM_SETTERS:
+                changed.add(root_of(x.args[0].value))
+        elif isinstance(x, (ir.Assign, ir.AnnAssign, ir.AugAssign, ir.Delete)):
+            targets = x.targets if isinstance(x, (ir.Assign, ir.Delete)) else (x.target,)
+            changed |= {root_of(t) for t in targets if isinstance(t, ir.Subscript) or isinstance(x, ir.AugAssign)}
+            if isinstance(x, (ir.Assign, ir.AnnAssign)) and x.value is not None:
+                bound += [(t, x.value) for t in targets]
+        elif isinstance(x, ir.For):
+            bound.append((x.target, x.iter))
+        elif isinstance(x, ir.Walrus):
+            bound.append((x.target, x.value))
+    pairs = [(y, n) for target, value in bound for n in _taken_from(value) for y in target_names(target) if n != y]
+    out: dict[str, set[str]] = {}
+    before = -1
+    while len(changed) != before:  # what changes under one name changes under the one that it is taken from
+        before = len(changed)
+        for y, n in pairs:
+            if y in changed:
+                out.setdefault(n, set()).add(y)
+                changed.add(n)
+    return out
+
+
+def _taken_from(e: ir.Expr) -> Iterator[str]:
+    """The locals that a value is, or that hold it."""
+    if isinstance(e, ir.Name):
+        yield e.id
+    elif isinstance(e, (ir.Subscript, ir.Star)):
+        yield from _taken_from(e.value)
+    elif isinstance(e, ir.Call) and isinstance(e.func, ir.Attribute) and e.func.attr in TAKES_OUT:
+        yield from _taken_from(e.func.value)
+    elif isinstance(e, (ir.BoolOp, ir.IfExp)):
+        for x in e.values if isinstance(e, ir.BoolOp) else (e.body, e.orelse):
+            yield from _taken_from(x)
+
+
 class SliceCache:
     """What slices of one program's nodes have in common: the parts of an expression, and finished slices.
 
@@ -84,7 +132,19 @@ class SliceCache:
     def __init__(self) -> None:
         self._parts: dict[int, tuple[object, tuple[ir.Node, ...]]] = {}
         self._names: dict[int, tuple[object, frozenset[str]]] = {}
+        self._aliases: dict[int, tuple[object, dict[str, set[str]]]] = {}
         self.slices: dict[tuple[object, ...], tuple[ir.Stmt, ...]] = {}
+        self.paths: dict[int, tuple[object, tuple[ir.Expr, ...]]] = {}
+        """The names and attribute chains of expressions, as tests of them ask for them."""
+        self.stores: dict[tuple[int, str], tuple[object, tuple[tuple[ir.Expr | None, int | None], ...]]] = {}
+        """What functions store in a local name."""
+
+    def aliases(self, body: tuple[ir.Stmt, ...]) -> dict[str, set[str]]:
+        """By local: others that are it, or are taken out of it, and through which a container changes."""
+        found = self._aliases.get(id(body))
+        if found is None:
+            found = self._aliases[id(body)] = (body, _aliases(body))
+        return found[1]
 
     def parts(self, node: ir.Node) -> tuple[ir.Node, ...]:
         """Every node below one, itself first."""
@@ -126,8 +186,9 @@ class Criterion:
 
 
 class _Slicer:
-    def __init__(self, c: Criterion, params: frozenset[str], cache: SliceCache) -> None:
+    def __init__(self, c: Criterion, params: frozenset[str], cache: SliceCache, aliases: dict[str, set[str]]) -> None:
         self.c = c
+        self.aliases = aliases
         self.cache = cache
         self.params = params
         self.needed: set[str] = set()
@@ -136,10 +197,11 @@ class _Slicer:
         self._holds: dict[int, bool] = {}
 
     def need(self, node: object) -> None:
-        new = self.cache.names(node) - self.needed
-        if new:
+        new: set[str] = set(self.cache.names(node) - self.needed)
+        while new:
             self.needed |= new
             self.grew = True
+            new = {y for x in new for y in self.aliases.get(x, ())} - self.needed
 
     def holds_call(self, node: ir.Node | None) -> bool:
         """Whether an expression holds a call that must stay, or a yield."""
@@ -447,7 +509,7 @@ def slice_body(
     body: tuple[ir.Stmt, ...], criterion: Criterion, params: frozenset[str], cache: SliceCache
 ) -> tuple[ir.Stmt, ...]:
     """The statements of ``body`` that ``criterion`` needs."""
-    slicer = _Slicer(criterion, params, cache)
+    slicer = _Slicer(criterion, params, cache, cache.aliases(body))
     if criterion.keep_stores:
         slicer.needed |= _declared(body)
     result: tuple[ir.Stmt, ...] = ()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flowcheck.draft import Pairing
     from flowcheck.flow.pair_facts import PairFacts
 
-__all__ = ["SourceInfo", "Timing", "build_pair_report", "build_report"]
+__all__ = ["SourceInfo", "Timing", "build_pair_report", "build_report", "scenario_part", "source_part"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +75,8 @@ def build_report(
     reported = _findings(shown, rules, lines, source.root)
     return model.Report(
         tool=model.Tool(name="flowcheck", version=version),
-        source=model.Source(
-            kind=source.kind,
-            root=source.root,
-            version=source.version,
-            digest=source.digest,
-            label=plain(source.label),
-            package=source.package,
-            warnings=[plain(warning) for warning in source.warnings],
-        ),
-        scenario=model.Scenario(
-            algorithm=plain(algorithm),
-            settings={plain(key): plain(value) for key, value in sorted(facts.scenario) if key != "algorithm"},
-            launch=plain(launch) if launch else None,
-        ),
+        source=source_part(source),
+        scenario=scenario_part(algorithm, facts.scenario, launch),
         pairing=_pairing(pairing),
         summary=model.Summary(
             proved=ends.proved + row_verdicts.count(found.Verdict.PROVED),
@@ -105,6 +93,28 @@ def build_report(
         unproved=[*left, *_unproved(findings), *_open_rows(rows)],
         call_graph=_call_graph(facts),
         stats=_stats(facts, timing),
+    )
+
+
+def source_part(source: SourceInfo) -> model.Source:
+    """The tree that was read, as a part of the report."""
+    return model.Source(
+        kind=source.kind,
+        root=source.root,
+        version=source.version,
+        digest=source.digest,
+        label=plain(source.label),
+        package=source.package,
+        warnings=[plain(warning) for warning in source.warnings],
+    )
+
+
+def scenario_part(algorithm: str, settings: Iterable[tuple[str, str]], launch: str | None) -> model.Scenario:
+    """What the deployment fixes, as a part of the report."""
+    return model.Scenario(
+        algorithm=plain(algorithm),
+        settings={plain(key): plain(value) for key, value in sorted(settings) if key != "algorithm"},
+        launch=plain(launch) if launch else None,
     )
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 from flowcheck.checks.capture_layers import RowEnd
 from flowcheck.checks.findings import Verdict
 from flowcheck.draft import Pairing
-from flowcheck.flow.facts import Step
-from flowcheck.flow.pair_facts import CaptureRow, PairFacts, Reach
+from flowcheck.flow.facts import Place, Step
+from flowcheck.flow.pair_facts import CaptureRow, PairFacts, Reach, Told
 from flowcheck.report import model
 from flowcheck.report.source_text import plain
 
@@ -42,6 +42,7 @@ def _row(
         path=row.path.value,
         runner=row.runner,
         condition=plain(row.condition),
+        batch=row.batch,
         ids=list(last.ids) if last is not None and last.ids is not None and row.told[-1] is last else None,
         ids_key=plain(last.key) if last is not None else "",
         captured_boundaries=list(row.boundaries),
@@ -58,6 +59,28 @@ def _row(
         rules=list(end.rules),
         reason=plain(end.reason or row.raised),
         evidence=evidence(row.chain),
+        told=[_told(each) for each in row.told],
+        kept=[
+            model.KeptState(text=plain(left.text), places=[_location(place) for place in left.places])
+            for left in row.left
+        ],
+        concat=_location(row.concat) if row.concat is not None else None,
+    )
+
+
+def _told(told: Told) -> model.ToldIds:
+    return model.ToldIds(
+        method=plain(told.method),
+        ids=list(told.ids) if told.ids is not None else None,
+        key=plain(told.key),
+        reason=plain(told.reason),
+        place=_location(told.place) if told.place is not None else None,
+    )
+
+
+def _location(place: Place) -> model.Location:
+    return model.Location(
+        file=plain(place.path), line=place.span.line, column=place.span.column, symbol=plain(place.symbol)
     )
 
 
@@ -119,7 +142,7 @@ def per_rank(row: CaptureRow) -> PerRank | None:
 
 def label_of(row: CaptureRow) -> str:
     """The name of a row: "verify/decode_graph/CudaGraphRunner"."""
-    return "/".join(part for part in (row.phase.value, row.path.value, row.runner) if part)
+    return "/".join(part for part in (row.phase.value, row.path.value, row.runner, row.batch) if part)
 
 
 def open_rows(ends: Iterable[RowEnd]) -> list[model.Unproved]:

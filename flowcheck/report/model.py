@@ -25,6 +25,7 @@ __all__ = [
     "Header",
     "Ids",
     "Intake",
+    "KeptState",
     "Location",
     "PairModel",
     "Pairing",
@@ -36,6 +37,7 @@ __all__ = [
     "Source",
     "Stats",
     "Summary",
+    "ToldIds",
     "Tool",
     "Trained",
     "Unproved",
@@ -258,12 +260,34 @@ class CapturedState(_Part):
     line: int | None
 
 
+class ToldIds(_Part):
+    """One call of the target's setter: the ids (null: none), where the draft writes them, and where the call stands.
+
+    ``reason`` says why the ids are not known, where they are not.
+    """
+
+    method: str
+    ids: list[int] | None
+    key: str
+    reason: str
+    place: Location | None
+
+
+class KeptState(_Part):
+    """What the setters left on the target's objects ("model.layers_to_capture = [3, 31, 59]"), and where they wrote it."""
+
+    text: str
+    places: list[Location]
+
+
 class Capture(_Part):
     """What the target captures for the pair on one path, under one condition.
 
-    ``ids`` are those that the target was told last (null: it was told without any), ``ids_key`` where the draft writes
-    them. ``needed_boundaries`` is null while it is open what the draft was trained on; then ``readings`` are several.
-    ``fits`` says whether ``width`` is that of the draft's ``fc``; it is no proof that the states are right.
+    ``batch`` says for which numbers of tokens ("" for all).
+    ``told`` are the calls of its setter in their order, ``kept`` what they left; ``concat`` is where the states are put
+    side by side. ``ids`` are those that the target was told last (null: it was told without any), ``ids_key`` where the
+    draft writes them. ``needed_boundaries`` is null while it is open what the draft was trained on; then ``readings`` are
+    several. ``fits`` says whether ``width`` is that of the draft's ``fc``; it is no proof that the states are right.
     """
 
     architecture: str
@@ -272,6 +296,7 @@ class Capture(_Part):
     path: PathName
     runner: str
     condition: str
+    batch: str
     ids: list[int] | None
     ids_key: str
     captured_boundaries: list[int | None]
@@ -288,6 +313,9 @@ class Capture(_Part):
     rules: list[str]
     reason: str
     evidence: list[Evidence]
+    told: list[ToldIds] = Field(default_factory=list)
+    kept: list[KeptState] = Field(default_factory=list)
+    concat: Location | None = None
 
 
 class Intake(_Part):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,13 @@ from tests.flow.tiny_models import CONFIG, write_tree
 def run(folder: Path, edits: dict[str, str], ids: list[int] | None, phase: str = "extend") -> Capture:
     tree = open_source(str(write_tree(folder, edits)))
     return capture(Forwarding(tree), "TinyForCausalLM", CONFIG, ids, (phase,))[0]
+
+
+def of_told(
+    folder: Path, edits: dict[str, str], *told: Sequence[int] | None, config: Mapping[str, object] = CONFIG
+) -> Capture:
+    tree = open_source(str(write_tree(folder, edits)))
+    return capture(Forwarding(tree), "TinyForCausalLM", config, phases=("extend",), told=told)[0]
 
 
 APPEND = "captured.append(hidden_states + residual)"
@@ -199,3 +207,142 @@ def test_a_class_without_a_hook(tmp_path: Path) -> None:
     found = run(tmp_path, {"def set_eagle3_layers_to_capture": "def set_layers"}, [1])
     assert found.question is not None
     assert "has no set_eagle3_layers_to_capture" in found.question
+
+
+WITHOUT_SIZES = {k: v for k, v in CONFIG.items() if k not in ("intermediate_size", "rms_norm_eps", "vocab_size")}
+OF_TWO_CLASSES = {
+    "        self.mlp = Mlp(config)\n": "        self.mlp = Experts(config) if index >= config.first_dense else Mlp(config)\n",
+    "class Layer(nn.Module):": (
+        "class Experts(nn.Module):\n"
+        "    def __init__(self, config):\n"
+        "        super().__init__()\n"
+        "        self.out_proj = RowLinear(config.moe_size, config.hidden_size, reduce_results=REDUCES)\n\n"
+        "    def forward(self, x):\n"
+        "        return self.out_proj(x)\n\n\n"
+        "class Layer(nn.Module):"
+    ),
+}
+
+
+def of_two_classes(reduces: bool) -> dict[str, str]:
+    return {k: v.replace("REDUCES", str(reduces)) for k, v in OF_TWO_CLASSES.items()}
+
+
+def test_sizes_that_nobody_knows(tmp_path: Path) -> None:
+    """A layer that takes a part of the columns is known by the division, not by the numbers."""
+    found = of_told(tmp_path, {}, [1, 3], config=WITHOUT_SIZES)
+    assert (found.question, found.raised, found.boundaries) == (None, None, (2, 4))
+    assert all(s.boundary.certain and s.boundary.reach is Reach.COMPLETE for s in found.states)
+
+
+def test_partial_sums_of_sizes_that_nobody_knows(tmp_path: Path) -> None:
+    found = of_told(tmp_path, LATE, [1], config=WITHOUT_SIZES)
+    assert found.boundaries == (2,)
+    assert found.states[0].boundary.reach is Reach.PARTIAL
+
+
+def test_a_layer_that_may_be_of_either_class(tmp_path: Path) -> None:
+    """Which of two classes a layer has does not matter, if the stream has what it adds either way."""
+    found = of_told(tmp_path, of_two_classes(True), [1, 3], config=WITHOUT_SIZES)
+    assert (found.question, found.raised, found.boundaries) == (None, None, (2, 4))
+    assert all(s.boundary.certain and s.boundary.reach is Reach.COMPLETE for s in found.states)
+
+
+def test_a_layer_that_may_leave_its_sum_to_others(tmp_path: Path) -> None:
+    found = of_told(tmp_path, of_two_classes(False), [1], config=WITHOUT_SIZES)
+    state = found.states[0].boundary
+    assert not state.certain
+    assert "on some paths only" in state.reason
+
+
+CHOOSES = {
+    "        hidden_states = self.mlp(hidden_states)\n": (
+        "        SEEN\n"
+        "        if self.chosen:\n"
+        "            hidden_states = self.mlp(hidden_states)\n"
+        "        else:\n"
+        "            hidden_states = self.attn(hidden_states)\n"
+    ),
+    "        self.index = index\n": "        self.index = index\n        self.chosen, self.other = config.chosen, config.other\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("seen", "certain"),
+    [
+        pytest.param(
+            "self.seen = self.mlp(hidden_states) if self.other else self.attn(hidden_states)", False, id="another"
+        ),
+        pytest.param(
+            "self.seen = self.attn(hidden_states) if self.chosen else self.mlp(hidden_states)", False, id="opposite"
+        ),
+        pytest.param("self.seen = self.mlp(hidden_states)", False, id="one side"),
+    ],
+)
+def test_what_another_path_adds(tmp_path: Path, seen: str, certain: bool) -> None:
+    """A state in which a path has put one of two things is the stream's only if it is the same path's."""
+    edits = {k: v.replace("SEEN", seen) for k, v in CHOOSES.items()}
+    assert of_told(tmp_path / "stream", edits, [1]).boundaries == (2,)
+    edits[APPEND] = "captured.append(self.layers[i - 1].seen + residual)"
+    found = of_told(tmp_path / "seen", edits, [1])
+    assert found.boundaries == (None,)
+    assert found.states[0].boundary.certain is certain
+
+
+def test_a_choice_does_not_hide_what_is_missing(tmp_path: Path) -> None:
+    edits = {
+        **{k: v.replace("SEEN", "pass") for k, v in CHOOSES.items()},
+        APPEND: "captured.append(hidden_states.clone())",
+    }
+    found = of_told(tmp_path, edits, [1])
+    assert found.boundaries == (None,)
+    assert found.states[0].boundary.certain
+    assert not found.states[0].boundary.residual
+
+
+def test_setter_calls_come_one_after_the_other(tmp_path: Path) -> None:
+    found = of_told(tmp_path, {}, None, [3])
+    assert found.told == (None, (3,))
+    assert found.boundaries == (4,)
+
+
+def test_flags_of_two_calls_add_up(tmp_path: Path) -> None:
+    edits = {
+        "            self.model.layers_to_capture = [i + 1 for i in layer_ids]": (
+            "            for i in layer_ids:\n                self.model.layers[i + 1].wanted = True"
+        ),
+        "if i in self.layers_to_capture:": "if layer.wanted:",
+        "        self.index = index\n": "        self.index = index\n        self.wanted = False\n",
+    }
+    assert of_told(tmp_path, edits, [3], [1]).boundaries == (2, 4)
+
+
+def test_a_model_that_nobody_tells_captures_nothing(tmp_path: Path) -> None:
+    found = of_told(tmp_path, {})
+    assert (found.question, found.raised, found.states) == (None, None, ())
+
+
+def test_ids_out_of_range_raise_where_the_setter_says(tmp_path: Path) -> None:
+    edits = {
+        "            self.model.layers_to_capture = [i + 1 for i in layer_ids]": (
+            "            for i in layer_ids:\n                self.model.layers[i + 1].wanted = True"
+        )
+    }
+    found = of_told(tmp_path, edits, [1, 5])
+    assert found.raised is not None
+    assert found.raised[0] == "IndexError"
+    assert found.raised[1] is not None
+    assert found.raised[1].symbol == "TinyForCausalLM.set_eagle3_layers_to_capture"
+
+
+def test_a_setter_that_refuses(tmp_path: Path) -> None:
+    edits = {
+        "        self.capture_aux_hidden_states = True\n": (
+            "        self.capture_aux_hidden_states = True\n"
+            "        if layer_ids is not None and min(layer_ids) < 0:\n"
+            '            raise ValueError("negative")\n'
+        )
+    }
+    found = of_told(tmp_path, edits, [-1, 2])
+    assert found.raised is not None
+    assert found.raised[0] == "ValueError"

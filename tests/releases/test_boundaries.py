@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from flowcheck.flow.capturing import capture
 from flowcheck.flow.forwarding import Forwarding
 from flowcheck.flow.row_ranges import RowRange, capture_by_rows
 from flowcheck.source import Tree, cache_root, open_source
+from tests.flow.models import target_config
 from tests.releases.witnesses import WITNESSES
 
 pytestmark = pytest.mark.release
@@ -87,6 +89,81 @@ def test_the_meaning_of_ids_changed_for_deepseek(version: str, ids: list[int], e
     found = run(version, DEEPSEEK, ids)
     assert found.boundaries == expected
     assert all(s.boundary.reach is Reach.COMPLETE for s in found.states)
+
+
+def of_file(
+    version: str, name: str, *told: Sequence[int] | None, tp: int = 2, layers: int = 0, phase: str = "extend"
+) -> Capture:
+    """What the class of a public configuration captures; ``layers`` of them, where they repeat each other."""
+    config = target_config(name)
+    for part in (config, config.get("text_config", {})):
+        for key in ("num_hidden_layers", "num_layers"):
+            if layers and key in part:
+                part[key] = layers
+    return capture(Forwarding(release(version), tp=tp), config["architectures"][0], config, (), (phase,), told=told)[0]
+
+
+def is_exact(found: Capture, *expected: int) -> bool:
+    """Whether every state is known, and is the boundary that is expected."""
+    assert (found.question, found.raised) == (None, None)
+    assert found.boundaries == expected
+    return all(s.boundary.certain and s.boundary.reach is Reach.COMPLETE for s in found.states)
+
+
+PARTIAL_FILES = [
+    # A public file leaves out sizes, the number of dense layers, the number of experts: none of them decides a boundary.
+    pytest.param("0.5.9", "llama-3.1-8b", (2, 16, 29), id="llama"),
+    pytest.param("0.5.9", "kimi-k2", (2, 30, 58), id="dense layers or experts"),
+    pytest.param("0.5.9", "minimax-m2.5", (2, 31, 59), id="experts"),
+    pytest.param("0.5.9", "gpt-oss-20b", (2, 12, 21), id="layer types"),
+    pytest.param("0.5.9", "phi-4", (2, 20, 37), id="another architecture's class"),
+    pytest.param("0.5.6", "llama-3.1-8b", (2, 16, 29), id="an older release"),
+    pytest.param("0.5.23", "qwen3-4b", (2, 18, 33), id="a newer release"),
+]
+
+
+@pytest.mark.parametrize(("version", "name", "expected"), PARTIAL_FILES)
+def test_a_file_that_leaves_out_what_decides_nothing(version: str, name: str, expected: tuple[int, ...]) -> None:
+    assert is_exact(of_file(version, name, None), *expected)
+
+
+SHALLOW = [
+    ("0.5.9", "deepseek-v3"), ("0.5.9", "glm-4.5"), ("0.5.9", "glm-5.2"), ("0.5.9", "llama-4-scout"),
+    ("0.5.9", "longcat-flash"), ("0.5.9", "ling-flash-2.0"), ("0.5.9", "qwen2.5-vl-7b"), ("0.5.9", "qwen3-30b-a3b"),
+    ("0.5.9", "qwen3-next-80b-a3b"), ("0.5.9", "qwen3-coder-30b-a3b"), ("0.5.23", "deepseek-v3"), ("0.5.23", "glm-4.5"),
+    ("0.5.23", "glm-4.7-flash"),
+]  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("version", "name"), SHALLOW)
+def test_public_files_with_few_layers(version: str, name: str) -> None:
+    assert is_exact(of_file(version, name, [1, 3, 4], layers=8), 2, 4, 5)
+
+
+def test_several_calls_of_a_setter() -> None:
+    """A list is replaced; where layers carry flags, those of the first call stay."""
+    assert is_exact(of_file("0.5.9", "llama-3.1-8b", None, [2, 4], layers=8), 3, 5)
+    assert is_exact(of_file("0.5.9", "qwen3-30b-a3b", [1], [3, 4], layers=8), 2, 4, 5)
+
+
+def test_a_setter_that_raises_is_an_answer() -> None:
+    found = of_file("0.5.9", "qwen3-30b-a3b", [1, 60], layers=8)
+    assert found.question is None
+    assert found.raised is not None
+    assert found.raised[0] == "IndexError"
+    assert found.raised[1] is not None
+    assert found.raised[1].symbol.endswith("set_eagle3_layers_to_capture")
+
+
+def test_a_forward_that_lacks_an_attribute_is_an_answer() -> None:
+    """0.5.9's GLM-4.7-Flash model does not make an attribute that the capture in its base's forward asks for."""
+    found = of_file("0.5.9", "glm-4.7-flash", None, layers=8)
+    assert found.question is None
+    assert found.raised is not None
+    assert found.raised[0] == "AttributeError"
+    assert found.raised[1] is not None
+    assert found.raised[1].symbol == "DeepseekV2Model.forward"
 
 
 # ---------------------------------------------------------------------------------------------------- fused all-reduce

@@ -45,7 +45,7 @@ def capture_lines(report: Report, width: int) -> list[Text]:
 def _cells(row: Capture) -> tuple[str, ...]:
     return (
         row.phase,
-        spoken_path(row.path),
+        ", ".join(filter(None, (spoken_path(row.path), row.batch))),
         _captures(row),
         str(row.width) if row.width is not None else "-",
         row.per_rank or "-",

@@ -10,7 +10,7 @@ from flowcheck.report.model import FindingCounts, Pairing, PairModel, Reading, R
 from flowcheck.report.terminal.findings import finding_lines
 from flowcheck.report.terminal.text import VERDICT_STYLE, counted, labelled, wrapped
 
-__all__ = ["LABEL_STYLES", "pair_blocks", "pair_rows"]
+__all__ = ["LABEL_STYLES", "needs_rows", "pair_blocks", "pair_rows"]
 
 MEANING = {
     "output": "outputs of layers (id k is boundary k+1)",
@@ -36,6 +36,11 @@ def pair_rows(report: Report, pair: Pairing) -> list[Row]:
         *_needs(pair, brief=True),
         *_unproved(report),
     ]
+
+
+def needs_rows(pair: Pairing) -> list[Row]:
+    """What the draft needs, in one row or one for each reading."""
+    return list(_needs(pair, brief=True))
 
 
 def pair_blocks(report: Report, pair: Pairing, width: int, *, quiet: bool, verbose: bool) -> list[list[Text]]:

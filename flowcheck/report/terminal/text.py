@@ -13,7 +13,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["SEVERITY_STYLE", "VERDICT_STYLE", "counted", "labelled", "padded", "shorter", "spoken_path", "wrapped"]
+__all__ = ["SEVERITY_STYLE", "VERDICT_STYLE", "counted", "hanging", "labelled", "padded", "shorter", "spoken_path"]
+__all__ += ["wrapped"]
 
 VERDICT_STYLE = {"proved": "green", "violated": "bold red", "unproved": "bold yellow", None: "dim"}
 SEVERITY_STYLE = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
@@ -43,6 +44,11 @@ def wrapped(text: str | Text, width: int, *, first: Text | None = None, indent: 
         line.rstrip()
         result.append(Text.assemble(lead if number == 0 else " " * indent, line))
     return result
+
+
+def hanging(line: Text, width: int, indent: int) -> list[Text]:
+    """A line that begins at the margin; where it does not fit, what is left of it stands below, indented."""
+    return [line] if line.cell_len <= width else wrapped(line, width, first=Text(), indent=indent)
 
 
 def labelled(
