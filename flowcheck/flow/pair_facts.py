@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Union
 
 from flowcheck.flow.facts import Path, Phase, Place, Step
-from flowcheck.flow.width import Intake, KeyUse
+from flowcheck.flow.width import Intake, KeyUse, Loading
 
 __all__ = [
     "CaptureRow",
@@ -227,7 +227,7 @@ class PairFacts:
     at all. ``open`` is why there are no rows, where nothing could be asked. ``repair``: ids that would be right, looked
     for where the ones that are written are not. ``intake`` is what the draft's class of this tree takes in, None where it
     registers none (``no_draft`` names the architectures, unless nobody asked). ``uses``: what the tree does with keys of
-    the draft's configuration.
+    the draft's configuration; ``loading``: what its loader does with the tensors of the draft's checkpoint.
     """
 
     architecture: str
@@ -240,6 +240,7 @@ class PairFacts:
     intake: Intake | None = None
     no_draft: tuple[str, ...] = ()
     uses: tuple[KeyUse, ...] = ()
+    loading: Loading | None = None
 
 
 @dataclass(frozen=True, slots=True)

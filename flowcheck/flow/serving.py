@@ -20,6 +20,7 @@ from flowcheck.flow.id_search import find_ids
 from flowcheck.flow.intake import intake
 from flowcheck.flow.kept import Kept, question_of
 from flowcheck.flow.keys import key_uses, keys_of
+from flowcheck.flow.loading import loading
 from flowcheck.flow.pair_facts import CaptureRow, Ids, Left, NoModel, PairFacts, Reach, Repair, State, Told
 from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.roles import MissingRole
@@ -28,7 +29,7 @@ from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
-from flowcheck.flow.width import NoDraftClass
+from flowcheck.flow.width import Intake, Loading, NoDraftClass
 from flowcheck.interp.frames import Budget, Dead
 from flowcheck.program.modules import Program
 from flowcheck.source import Tree
@@ -74,7 +75,10 @@ def serving(
 def _asked_of(pairing: Pairing) -> str:
     """All of a pair that the answer depends on."""
     trained = pairing.trained.boundaries
-    return json.dumps([dict(pairing.draft.raw), dict(pairing.target.raw), trained], sort_keys=True, default=repr)
+    tensors = pairing.header.tensors.values() if pairing.header is not None else ()
+    shapes = sorted((tensor.name, tensor.dtype, list(tensor.shape)) for tensor in tensors)
+    whole = [dict(pairing.draft.raw), dict(pairing.target.raw), trained, shapes]
+    return json.dumps(whole, sort_keys=True, default=repr)
 
 
 @dataclass
@@ -128,7 +132,18 @@ class Serving:
         if isinstance(took, NoDraftClass):
             return replace(facts, no_draft=took.architectures or ("",))
         uses = key_uses(program, self.words, took, found.reads, keys_of(raw))
-        return replace(facts, intake=took, uses=uses)
+        return replace(facts, intake=took, uses=uses, loading=self._loading(program, took))
+
+    def _loading(self, program: Program, took: Intake) -> Loading | None:
+        """What the draft's loader does with the checkpoint, where its header is known and the draft can be made."""
+        header = self.pairing.header
+        if header is None or (took.raises is not None and took.raises.certain):
+            return None
+        shapes = {tensor.name: tensor.shape for tensor in header.tensors.values()}
+        found = loading(
+            self.tree, program, self.words, self.scenario, self.pairing.draft.raw, shapes, kernels=self.kernels
+        )
+        return None if isinstance(found, NoDraftClass) else found
 
     @property
     def _hook(self) -> str:
