@@ -269,8 +269,18 @@ def partial_sums(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding
 
 
 def rows_lost(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding]:
-    """HS210: what is captured has not all rows of the batch."""
-    return merged(_reaching(facts, rule, Reach.SCATTERED))
+    """HS210: what is captured has not the rows of the batch: one rank's alone, some of them, or those of all replicas."""
+
+    def found() -> Iterator[Finding]:
+        yield from _reaching(facts, rule, Reach.SCATTERED)
+        for row in facts.rows:
+            for state in row.states:
+                if state.reach is not Reach.SCATTERED and state.rows != ALL_ROWS and state.certain:
+                    message = rule.message("others", found=state.rows)
+                    yield _finding(rule, row, message, state.place, row.chain, rule.fix)
+                    break
+
+    return merged(found())
 
 
 def _reaching(facts: PairFacts, rule: Rule, reach: Reach) -> Iterator[Finding]:

@@ -227,7 +227,8 @@ class PairFacts:
     at all. ``open`` is why there are no rows, where nothing could be asked. ``repair``: ids that would be right, looked
     for where the ones that are written are not. ``intake`` is what the draft's class of this tree takes in, None where it
     registers none (``no_draft`` names the architectures, unless nobody asked). ``uses``: what the tree does with keys of
-    the draft's configuration; ``loading``: what its loader does with the tensors of the draft's checkpoint.
+    the draft's configuration; ``loading``: what its loader does with the tensors of the draft's checkpoint. ``deployment``: who
+    shares what, in words.
     """
 
     architecture: str
@@ -241,6 +242,7 @@ class PairFacts:
     no_draft: tuple[str, ...] = ()
     uses: tuple[KeyUse, ...] = ()
     loading: Loading | None = None
+    deployment: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from flowcheck.draft.pairing import Pairing
 from flowcheck.flow import boundaries as named
 from flowcheck.flow.capture_plan import CapturePlan, PathPlan, plan
 from flowcheck.flow.capturing import capture
-from flowcheck.flow.contracts import Kernels, load_kernels
+from flowcheck.flow.contracts import Deployment, Kernels, load_kernels
 from flowcheck.flow.facts import Path, Phase
 from flowcheck.flow.forwarding import Forwarding
 from flowcheck.flow.id_search import find_ids
@@ -114,7 +114,10 @@ class Serving:
         except RecursionError:
             reason = "the code is nested too deeply for this Python"
             return PairFacts(architecture, True, open=reason, tp=self.tp)
-        facts = PairFacts(architecture, True, tp=self.tp)
+        try:
+            facts = PairFacts(architecture, True, tp=self.tp, deployment=str(self.deployment))
+        except ValueError as error:
+            return PairFacts(architecture, True, open=str(error), tp=self.tp)
         if forwards:
             facts = self._taken(program, found, facts)
         if found.missing is not None:
@@ -250,8 +253,31 @@ class Serving:
 
     def _forwarding(self, fusion: bool) -> Forwarding:
         settings: dict[str, Any] = dict(self.scenario.settings)
+        deployed = self.deployment
         return Forwarding(
-            self.tree, tp=self.tp, fusion=fusion, words=self.words, kernels=self.kernels, settings=settings
+            self.tree,
+            tp=deployed.tp,
+            fusion=fusion,
+            dp_attention=deployed.replicas,
+            a2a=deployed.a2a,
+            words=self.words,
+            kernels=self.kernels,
+            settings=settings,
+        )
+
+    @property
+    def deployment(self) -> Deployment:
+        """What the scenario's settings say of who shares what. Raises ValueError where the ranks cannot be shared out so."""
+        said: dict[str, object] = {}
+        for name, word in self.kernels.facts.arguments.items():
+            if isinstance(word, str) and word.startswith("$") and name in self.scenario.settings:
+                said[word] = self.scenario.settings[name]
+        replicas = said.get("$attn_dp", 1) if said.get("$replicated") is True else 1
+        a2a = said.get("$a2a")
+        return Deployment(
+            self.tp,
+            replicas if type(replicas) is int else 1,
+            a2a if isinstance(a2a, str) and a2a else "none",
         )
 
 

@@ -129,6 +129,13 @@ def test_the_right_boundaries_in_parts_are_wrong(reach: Reach, rule: str) -> Non
     assert ends(facts, made(3, 31, 59)) == [("violated", (rule,)), ("proved", ())]
 
 
+def test_rows_of_other_replicas_are_wrong() -> None:
+    everybody = row(E, EAGER, 3, 31, 59)
+    states = tuple(replace(state, rows="rows of all ranks of tp") for state in everybody.states)
+    facts = served(replace(everybody, states=states))
+    assert ends(facts, made(3, 31, 59)) == [("violated", ("HS210",))]
+
+
 def test_other_boundaries_in_parts_are_two_findings() -> None:
     facts = served(row(E, EAGER, 2, 30, 58, reach=Reach.PARTIAL))
     assert ends(facts, made(3, 31, 59)) == [("violated", ("HS201", "HS209"))]
