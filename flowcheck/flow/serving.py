@@ -153,6 +153,9 @@ class Serving:
         return self.words.capture.setters[self.scenario.algorithm.upper()]
 
     def _no_hook(self, architecture: str, missing: NoHook) -> NoModel:
+        if not any(missing.method.encode() in self.tree.read(path) for path in self.tree.core_paths()):
+            reason = f"no code of it spells {missing.method}, by which a target is told what to capture"
+            return NoModel(architecture, "", missing.method, reason, missing.place)
         reason = f"{missing.model_class} has no {missing.method}"
         return NoModel(architecture, missing.model_class, missing.method, reason, missing.place, missing.inner)
 
