@@ -31,8 +31,8 @@ class Absent:
     """What a document says of the names that it does not write.
 
     ``label`` is what people call the document. ``given``: names that a class outside the tree may define; ``defaults``: what
-    such a class is known to give; ``methods``: what calling one of its methods gives. Any other name raises AttributeError when ``raises``; without, it is not known, for the
-    reader knows that it is there.
+    such a class is known to give; ``methods``: what calling one of its methods gives. Any other name raises AttributeError
+    when ``raises``; without, it is not known, for the reader knows that it is there.
     """
 
     label: str

@@ -346,3 +346,20 @@ def test_a_setter_that_refuses(tmp_path: Path) -> None:
     found = of_told(tmp_path, edits, [-1, 2])
     assert found.raised is not None
     assert found.raised[0] == "ValueError"
+
+
+BY_ROWS = "captured.append(hidden_states if input_ids.shape[0] > 64 else hidden_states + residual)"
+
+
+@pytest.mark.parametrize("append", [f"captured.append({SUM})", BY_ROWS])
+def test_runs_of_one_model_do_not_see_each_other(tmp_path: Path, append: str) -> None:
+    """Models are built once: what one run stores, is told or notes is not there for the next."""
+    tree = open_source(str(write_tree(tmp_path, {APPEND: append})))
+    shared = Forwarding(tree)
+    asked: list[tuple[Sequence[Sequence[int] | None], str, int]] = [
+        ([[1]], "extend", 37), ([[2], None], "verify", 4096), ([], "extend", 37), ([[-1, 1]], "verify", 1), ([[1]], "extend", 37),
+    ]  # fmt: skip
+    for told, phase, rows in asked:
+        shared.rows = rows
+        found = capture(shared, "TinyForCausalLM", CONFIG, (), (phase,), told=told)
+        assert found == capture(Forwarding(tree, rows=rows), "TinyForCausalLM", CONFIG, (), (phase,), told=told)
