@@ -25,7 +25,7 @@ from flowcheck.interp.engine import Config, Interpreter
 from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.ranks import rank_in
-from flowcheck.interp.tensors import make
+from flowcheck.interp.tensors import make, view_of
 from flowcheck.interp.trails import Site
 from flowcheck.interp.unify import unified
 from flowcheck.interp.values import (
@@ -322,6 +322,8 @@ class Forwarding:
                     else:
                         items = [(str(k.value), x) for k, x in (obj.items or {}).values() if isinstance(k, Known)]
                     todo += [(x, dot + name) for name, x in items]
+                elif obj.kind == "tensor" and path and (view := view_of(v, run.state)) is not None:
+                    model.paths.setdefault(view.storage, path)
                 elif obj.kind == "torch module" or (obj.cls is not None and model.is_module(obj.cls)):
                     model.paths[v.oid] = path
                     todo += [(x, dot + name) for name, x in obj.attrs.items() if name[:1] != "#"]
