@@ -53,7 +53,7 @@ def configuration(
     given = frozenset(words.configurations.given)
     defaults = {} if raises else words.configurations.defaults.get(kind, {})
     obj = documents.document(label, attrs, given, raises, {k: Known(v) for k, v in defaults.items()})
-    cls = _class_for(it, words, raw, kind, told)
+    cls = _class_for(it, words, raw, kind, told, whole=depth == 0)
     text = _text_part(words, raw, attrs)
     if cls is None:
         ref = Ref(st.new(obj))
@@ -107,10 +107,11 @@ def _part(kind: str, key: str) -> str:
 
 
 def _class_for(
-    it: Interpreter, words: Vocabulary, raw: Mapping[str, Any], written: str, told: ClassV | None
+    it: Interpreter, words: Vocabulary, raw: Mapping[str, Any], written: str, told: ClassV | None, whole: bool
 ) -> ClassV | None:
     """The tree's own class for a configuration: one whose body writes the same type. Several may: then it is the one that
-    its reader names, or else the one that takes most of what the file writes."""
+    its reader names, or else the one that takes most of what the file writes. A class that nothing outside its module names
+    is for parts of what the module describes: files as a whole are read by a class from elsewhere."""
     key = words.configurations.type_key
     if not written:
         return None
@@ -119,6 +120,8 @@ def _class_for(
         if written.encode() not in it.program.corpus.files.get(module.path, b""):
             continue
         cls = class_value(it, module, c.name)
+        if whole and not any(path != module.path for path in it.program.corpus.files_with(c.name)):
+            continue
         if cls is None or it.base.objects[cls.oid].attrs.get(key) != Known(written):
             continue
         init = classes.class_attr(it, cls, "__init__", it.base_state)

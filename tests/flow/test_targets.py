@@ -75,7 +75,10 @@ def test_a_class_that_is_not_registered_is_no_target(tmp_path: Path) -> None:
     deep(work)
 
 
-def test_the_trees_own_class_of_a_configuration_gives_its_defaults(tmp_path: Path) -> None:
+@pytest.mark.parametrize("registered", [True, False])
+def test_the_trees_own_class_of_a_configuration_gives_its_defaults(tmp_path: Path, registered: bool) -> None:
+    """A class that nothing outside its module names is not how a whole file is read."""
+
     def work() -> None:
         root = tiny_tree(tmp_path)
         path = root / "sglang/srt/configs/tiny.py"
@@ -95,10 +98,15 @@ def test_the_trees_own_class_of_a_configuration_gives_its_defaults(tmp_path: Pat
             "        return [i for i in range(self.num_hidden_layers) if (i + 1) % self.interval == 0]\n",
             "utf-8",
         )
+        if registered:
+            path.with_name("registry.py").write_text("from sglang.srt.configs.tiny import TinyConfig\n", "utf-8")
         with opened(str(root)) as tree:
             it = interpreter_of(tree)
             target = built(it, {**DEEP, "num_hidden_layers": 8})
             assert read(it, target.config, "num_hidden_layers") == Known(8)
+            if not registered:
+                assert isinstance(read(it, target.config, "interval"), Unknown)
+                return
             assert read(it, target.config, "interval") == Known(4)
             assert obj_of(it, read(it, target.config, "full")).items == [Known(3), Known(7)]
             assert isinstance(read(it, target.config, "depth"), Unknown)
