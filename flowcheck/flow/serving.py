@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
-from typing import Any
 
 from flowcheck.data import rules_dir
 from flowcheck.draft.pairing import Pairing
@@ -93,6 +93,12 @@ class Serving:
     kernels: Kernels
     say: Progress
     known: dict[tuple[object, ...], tuple[RowRange, ...]] = field(default_factory=dict)
+    forwardings: dict[bool, Forwarding] = field(default_factory=dict)
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """The tree's program, parsed once for all that is asked."""
+        return Program(SyntaxStore(self.tree, None))
 
     def facts(self, *, forwards: bool = True) -> PairFacts:
         """All rows. Without ``forwards``, only what the target is told on each path: no row has states then."""
@@ -101,7 +107,7 @@ class Serving:
         if self.scenario.algorithm.upper() not in self.words.capture.setters:
             return PairFacts(architecture, False, tp=self.tp)
         self.say("following the start of the server")
-        program = Program(SyntaxStore(self.tree, None))
+        program = self.program
         try:
             found = plan(self.tree, program, self.words, self.scenario, self.pairing)
         except NoTarget as error:
@@ -255,18 +261,21 @@ class Serving:
         return find_ids(told_with, wanted, self.pairing.target.layers, wrong)
 
     def _forwarding(self, fusion: bool) -> Forwarding:
-        settings: dict[str, Any] = dict(self.scenario.settings)
-        deployed = self.deployment
-        return Forwarding(
-            self.tree,
-            tp=deployed.tp,
-            fusion=fusion,
-            dp_attention=deployed.replicas,
-            a2a=deployed.a2a,
-            words=self.words,
-            kernels=self.kernels,
-            settings=settings,
-        )
+        """What runs the target under a switch: one for all questions, so that the model is built once."""
+        if fusion not in self.forwardings:
+            deployed = self.deployment
+            self.forwardings[fusion] = Forwarding(
+                self.tree,
+                tp=deployed.tp,
+                fusion=fusion,
+                dp_attention=deployed.replicas,
+                a2a=deployed.a2a,
+                words=self.words,
+                kernels=self.kernels,
+                settings=dict(self.scenario.settings),
+                program=self.program,
+            )
+        return self.forwardings[fusion]
 
     @property
     def deployment(self) -> Deployment:
