@@ -6,14 +6,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
-from typing import Any
 
 from flowcheck.data import rules_dir
 from flowcheck.draft.pairing import Pairing
 from flowcheck.flow import boundaries as named
 from flowcheck.flow.capture_plan import CapturePlan, PathPlan, plan
 from flowcheck.flow.capturing import capture
-from flowcheck.flow.contracts import Kernels, load_kernels
+from flowcheck.flow.contracts import Deployment, Kernels, deployment_of, load_kernels
 from flowcheck.flow.facts import Path, Phase
 from flowcheck.flow.forwarding import Forwarding
 from flowcheck.flow.id_search import find_ids
@@ -186,6 +185,10 @@ class Serving:
         row = self._told(architecture, path, condition)
         if row.question or row.raised:
             return [row]
+        try:
+            self._deployment(fusion)
+        except ValueError as error:
+            return [replace(row, question=str(error))]
         ranges = self._captures(architecture, [each.ids for each in row.told], path.phase, fusion)
         return [_captured(replace(row, batch=_spelled(each)), each) for each in ranges]
 
@@ -202,7 +205,7 @@ class Serving:
         """A row that says what the target is told, and nothing yet of what it captures."""
         told = tuple(Told(c.method, c.ids, c.key, c.reason, c.place) for c in path.sources)
         open_ = path.open or next((f"what the target is told is not known: {t.reason}" for t in told if t.reason), "")
-        raised = next((r for r in path.requested.raised if r.certain), None) if not path.requested.returns else None
+        raised = path.requested.raised[0] if path.requested.is_refused else None
         return CaptureRow(
             phase=path.phase,
             path=path.path,
@@ -249,10 +252,22 @@ class Serving:
         return find_ids(told_with, wanted, self.pairing.target.layers, wrong)
 
     def _forwarding(self, fusion: bool) -> Forwarding:
-        settings: dict[str, Any] = dict(self.scenario.settings)
+        deployment = self._deployment(fusion)
         return Forwarding(
-            self.tree, tp=self.tp, fusion=fusion, words=self.words, kernels=self.kernels, settings=settings
+            self.tree,
+            tp=self.tp,
+            fusion=fusion,
+            dp_attention=deployment.replicas,
+            a2a=deployment.a2a,
+            words=self.words,
+            kernels=self.kernels,
+            settings=dict(self.scenario.settings),
         )
+
+    def _deployment(self, fusion: bool) -> Deployment:
+        """Which ranks share what. Raises ValueError where the settings describe nothing that is modelled."""
+        settings, fixed = self.scenario.settings, self.words.scenario.arguments
+        return deployment_of(self.kernels.facts, fixed, settings, tp=self.tp, fusion=fusion)
 
 
 def _left(requested: Requested) -> tuple[Left, ...]:
