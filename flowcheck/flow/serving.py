@@ -13,7 +13,7 @@ from flowcheck.draft.pairing import Pairing
 from flowcheck.flow import boundaries as named
 from flowcheck.flow.capture_plan import CapturePlan, PathPlan, plan
 from flowcheck.flow.capturing import capture
-from flowcheck.flow.contracts import Deployment, Kernels, load_kernels
+from flowcheck.flow.contracts import Deployment, Kernels, deployment_of, load_kernels
 from flowcheck.flow.facts import Path, Phase
 from flowcheck.flow.forwarding import Forwarding
 from flowcheck.flow.id_search import find_ids
@@ -121,7 +121,7 @@ class Serving:
             reason = "the code is nested too deeply for this Python"
             return PairFacts(architecture, True, open=reason, tp=self.tp)
         try:
-            facts = PairFacts(architecture, True, tp=self.tp, deployment=str(self.deployment))
+            facts = PairFacts(architecture, True, tp=self.tp, deployment=str(self._deployment(fusion=False)))
         except ValueError as error:
             return PairFacts(architecture, True, open=str(error), tp=self.tp)
         if forwards:
@@ -198,6 +198,10 @@ class Serving:
         row = self._told(architecture, path, condition)
         if row.question or row.raised:
             return [row]
+        try:
+            self._deployment(fusion)
+        except ValueError as error:
+            return [replace(row, question=str(error))]
         ranges = self._captures(architecture, [each.ids for each in row.told], path.phase, fusion)
         return [_captured(replace(row, batch=_spelled(each)), each) for each in ranges]
 
@@ -214,7 +218,7 @@ class Serving:
         """A row that says what the target is told, and nothing yet of what it captures."""
         told = tuple(Told(c.method, c.ids, c.key, c.reason, c.place) for c in path.sources)
         open_ = path.open or next((f"what the target is told is not known: {t.reason}" for t in told if t.reason), "")
-        raised = next((r for r in path.requested.raised if r.certain), None) if not path.requested.returns else None
+        raised = path.requested.raised[0] if path.requested.is_refused else None
         return CaptureRow(
             phase=path.phase,
             path=path.path,
@@ -263,7 +267,7 @@ class Serving:
     def _forwarding(self, fusion: bool) -> Forwarding:
         """What runs the target under a switch: one for all questions, so that the model is built once."""
         if fusion not in self.forwardings:
-            deployed = self.deployment
+            deployed = self._deployment(fusion)
             self.forwardings[fusion] = Forwarding(
                 self.tree,
                 tp=deployed.tp,
@@ -277,20 +281,10 @@ class Serving:
             )
         return self.forwardings[fusion]
 
-    @property
-    def deployment(self) -> Deployment:
-        """What the scenario's settings say of who shares what. Raises ValueError where the ranks cannot be shared out so."""
-        said: dict[str, object] = {}
-        for name, word in self.kernels.facts.arguments.items():
-            if isinstance(word, str) and word.startswith("$") and name in self.scenario.settings:
-                said[word] = self.scenario.settings[name]
-        replicas = said.get("$attn_dp", 1) if said.get("$replicated") is True else 1
-        a2a = said.get("$a2a")
-        return Deployment(
-            self.tp,
-            replicas if type(replicas) is int else 1,
-            a2a if isinstance(a2a, str) and a2a else "none",
-        )
+    def _deployment(self, fusion: bool) -> Deployment:
+        """Which ranks share what. Raises ValueError where the settings describe nothing that is modelled."""
+        settings, fixed = self.scenario.settings, self.words.scenario.arguments
+        return deployment_of(self.kernels.facts, fixed, settings, tp=self.tp, fusion=fusion)
 
 
 def _left(requested: Requested) -> tuple[Left, ...]:
