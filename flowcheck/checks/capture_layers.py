@@ -271,8 +271,14 @@ def partial_sums(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding
 
 
 def rows_lost(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding]:
-    """HS210: what is captured has not all rows of the batch."""
-    return merged(_reaching(facts, rule, Reach.SCATTERED))
+    """HS210: what is captured has not all rows of the batch, or rows of others."""
+
+    def others() -> Iterator[Finding]:
+        for row in facts.rows:
+            for state in [state for state in row.states if state.has_other_rows][:1]:
+                yield _finding(rule, row, rule.message("others", found=state.rows), state.place, row.chain, rule.fix)
+
+    return merged((*_reaching(facts, rule, Reach.SCATTERED), *others()))
 
 
 def _reaching(facts: PairFacts, rule: Rule, reach: Reach) -> Iterator[Finding]:

@@ -29,6 +29,9 @@ __all__ = [
 
 Ids = Union[tuple[int, ...], None]
 
+ALL_ROWS = "all rows"
+"""How the rows of a state are spelled that has those of the batch."""
+
 
 class Reach(str, Enum):
     """What each rank holds of a captured state."""
@@ -85,6 +88,11 @@ class State:
     def name(self) -> int | None:
         """The boundary that it is, None where it is only the norm of one, or nothing that has a name."""
         return None if self.normed else self.boundary
+
+    @property
+    def has_other_rows(self) -> bool:
+        """Whether it certainly has rows that are not those of the batch, and is no rank's share of these."""
+        return self.certain and self.reach is not Reach.SCATTERED and self.rows not in (ALL_ROWS, "?")
 
 
 @dataclass(frozen=True, slots=True)

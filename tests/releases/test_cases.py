@@ -41,7 +41,7 @@ USUAL = (1, 3, 4), (2, 4, 5)
 """The ids that are the default of eight layers, and what they mean."""
 
 FIVE = Wired(LLAMA, (1, 2, 3, 4, 5), (2, 3, 4, 5, 6), eagle=(("norm_before_fc", True),))
-BY_ATTENTION = (("moe_a2a_backend", "deepep"),)
+SENT = (("moe_a2a_backend", "deepep"),)
 
 CASES = [
     Case(
@@ -108,12 +108,17 @@ CASES = [
     ),
     Case(
         "rows of DeepSeek that other ranks have",
-        Wired(DEEPSEEK, *USUAL, settings=BY_ATTENTION),
+        Wired(DEEPSEEK, *USUAL, settings=SENT),
         "HS210", "models/deepseek_v2.py", "DeepseekV2Model.forward", ("0.5.6",), "0.5.7",
     ),
     Case(
+        "rows of DeepSeek that are gathered over more ranks than share them",
+        Wired(DEEPSEEK, *USUAL, settings=(("enable_dp_attention", True), ("dp_size", 8), *SENT)),
+        "HS210", "models/deepseek_v2.py", "DeepseekV2Model.forward", ("0.5.9",), "0.5.10",
+    ),
+    Case(
         "rows of GLM-4-MoE that other ranks have",
-        Wired(GLM, *USUAL, settings=BY_ATTENTION),
+        Wired(GLM, *USUAL, settings=SENT),
         "HS210", "models/glm4_moe.py", "Glm4MoeModel.forward", ("0.5.6", "0.5.23"),
     ),
     Case(
