@@ -271,14 +271,18 @@ def partial_sums(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding
 
 
 def rows_lost(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding]:
-    """HS210: what is captured has not all rows of the batch, or rows of others."""
+    """HS210: what is captured has not the rows of the batch: one rank's alone, some of them, or those of all replicas."""
 
-    def others() -> Iterator[Finding]:
+    def found() -> Iterator[Finding]:
+        yield from _reaching(facts, rule, Reach.SCATTERED)
         for row in facts.rows:
-            for state in [state for state in row.states if state.has_other_rows][:1]:
-                yield _finding(rule, row, rule.message("others", found=state.rows), state.place, row.chain, rule.fix)
+            for state in row.states:
+                if state.reach is not Reach.SCATTERED and state.rows != ALL_ROWS and state.certain:
+                    message = rule.message("others", found=state.rows)
+                    yield _finding(rule, row, message, state.place, row.chain, rule.fix)
+                    break
 
-    return merged((*_reaching(facts, rule, Reach.SCATTERED), *others()))
+    return merged(found())
 
 
 def _reaching(facts: PairFacts, rule: Rule, reach: Reach) -> Iterator[Finding]:

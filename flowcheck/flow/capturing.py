@@ -7,7 +7,8 @@ from typing import Any, Union
 
 from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, RowLimit, Stream, boundary_of
 from flowcheck.flow.facts import Place
-from flowcheck.flow.forwarding import Arrival, Forwarding, ModelRun
+from flowcheck.flow.forwarding import Arrival, Forwarding
+from flowcheck.flow.model_runs import ModelRun
 from flowcheck.flow.modes import place_of
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.interp.contents import Content, Normed
@@ -62,13 +63,14 @@ def _capture(
     what = "its __init__"
     result, raised = None, None
     try:
-        run = forwarding.build(architecture, config)
+        run = forwarding.fresh(architecture, config)
         what = "its setter"
         for ids in told:
             since = len(run.it.handlers[0])
             forwarding.set_layers(run, ids)
         what, since = "its forward", len(run.it.handlers[0])
         result = forwarding.forward(run, words.extend_member if phase == "extend" else words.verify_member)
+        forwarding.keep()
     except LookupError as error:
         return failed(str(error))
     except Budget as error:

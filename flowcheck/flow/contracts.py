@@ -61,6 +61,12 @@ class Deployment:
         names = {g: "tp" if n == self.tp and g != "attn_dp" else g for g, n in sizes.items()}
         return names, {names[g]: n for g, n in sizes.items()}
 
+    def __str__(self) -> str:
+        ranks = "1 rank" if self.tp == 1 else f"{self.tp} ranks"
+        attention = f"attention in {self.replicas} replicas" if self.replicas > 1 else "no data-parallel attention"
+        experts = f"experts through {self.a2a}" if self.a2a != "none" else "a part of each expert on every rank"
+        return f"{ranks} of tensor parallelism, {attention}, {experts}, no pipeline or context parallelism"
+
     def words(self) -> dict[str, object]:
         """What the facts may say."""
         switches = {"replicated": self.replicas > 1, "a2a": self.a2a, "A2A": self.a2a.upper()}

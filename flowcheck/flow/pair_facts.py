@@ -29,9 +29,6 @@ __all__ = [
 
 Ids = Union[tuple[int, ...], None]
 
-ALL_ROWS = "all rows"
-"""How the rows of a state are spelled that has those of the batch."""
-
 
 class Reach(str, Enum):
     """What each rank holds of a captured state."""
@@ -88,11 +85,6 @@ class State:
     def name(self) -> int | None:
         """The boundary that it is, None where it is only the norm of one, or nothing that has a name."""
         return None if self.normed else self.boundary
-
-    @property
-    def has_other_rows(self) -> bool:
-        """Whether it certainly has rows that are not those of the batch, and is no rank's share of these."""
-        return self.certain and self.reach is not Reach.SCATTERED and self.rows not in (ALL_ROWS, "?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +195,8 @@ def _spelled(told: Told) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NoModel:
-    """Why a tree cannot serve the target: no class is registered (``model_class`` is ""), or its class has no hook.
+    """Why a tree cannot serve the target: its class has no hook, or (``model_class`` is "") nobody knows whether it has one,
+    as no class is registered, or no class of the tree has a hook of that name.
 
     ``inner``: the parts of the target that do have the hook, by their owners.
     """
@@ -235,7 +228,8 @@ class PairFacts:
     at all. ``open`` is why there are no rows, where nothing could be asked. ``repair``: ids that would be right, looked
     for where the ones that are written are not. ``intake`` is what the draft's class of this tree takes in, None where it
     registers none (``no_draft`` names the architectures, unless nobody asked). ``uses``: what the tree does with keys of
-    the draft's configuration; ``loading``: what its loader does with the tensors of the draft's checkpoint.
+    the draft's configuration; ``loading``: what its loader does with the tensors of the draft's checkpoint. ``deployment``: who
+    shares what, in words.
     """
 
     architecture: str
@@ -249,6 +243,7 @@ class PairFacts:
     no_draft: tuple[str, ...] = ()
     uses: tuple[KeyUse, ...] = ()
     loading: Loading | None = None
+    deployment: str = ""
 
 
 @dataclass(frozen=True, slots=True)

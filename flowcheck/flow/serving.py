@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -92,6 +93,12 @@ class Serving:
     kernels: Kernels
     say: Progress
     known: dict[tuple[object, ...], tuple[RowRange, ...]] = field(default_factory=dict)
+    forwardings: dict[bool, Forwarding] = field(default_factory=dict)
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """The tree's program, parsed once for all that is asked."""
+        return Program(SyntaxStore(self.tree, None))
 
     def facts(self, *, forwards: bool = True) -> PairFacts:
         """All rows. Without ``forwards``, only what the target is told on each path: no row has states then."""
@@ -100,7 +107,7 @@ class Serving:
         if self.scenario.algorithm.upper() not in self.words.capture.setters:
             return PairFacts(architecture, False, tp=self.tp)
         self.say("following the start of the server")
-        program = Program(SyntaxStore(self.tree, None))
+        program = self.program
         try:
             found = plan(self.tree, program, self.words, self.scenario, self.pairing)
         except NoTarget as error:
@@ -113,7 +120,10 @@ class Serving:
         except RecursionError:
             reason = "the code is nested too deeply for this Python"
             return PairFacts(architecture, True, open=reason, tp=self.tp)
-        facts = PairFacts(architecture, True, tp=self.tp)
+        try:
+            facts = PairFacts(architecture, True, tp=self.tp, deployment=str(self._deployment(fusion=False)))
+        except ValueError as error:
+            return PairFacts(architecture, True, open=str(error), tp=self.tp)
         if forwards:
             facts = self._taken(program, found, facts)
         if found.missing is not None:
@@ -149,6 +159,9 @@ class Serving:
         return self.words.capture.setters[self.scenario.algorithm.upper()]
 
     def _no_hook(self, architecture: str, missing: NoHook) -> NoModel:
+        if not any(missing.method.encode() in self.tree.read(path) for path in self.tree.core_paths()):
+            reason = f"no code of it spells {missing.method}, by which a target is told what to capture"
+            return NoModel(architecture, "", missing.method, reason, missing.place)
         reason = f"{missing.model_class} has no {missing.method}"
         return NoModel(architecture, missing.model_class, missing.method, reason, missing.place, missing.inner)
 
@@ -252,17 +265,21 @@ class Serving:
         return find_ids(told_with, wanted, self.pairing.target.layers, wrong)
 
     def _forwarding(self, fusion: bool) -> Forwarding:
-        deployment = self._deployment(fusion)
-        return Forwarding(
-            self.tree,
-            tp=self.tp,
-            fusion=fusion,
-            dp_attention=deployment.replicas,
-            a2a=deployment.a2a,
-            words=self.words,
-            kernels=self.kernels,
-            settings=dict(self.scenario.settings),
-        )
+        """What runs the target under a switch: one for all questions, so that the model is built once."""
+        if fusion not in self.forwardings:
+            deployed = self._deployment(fusion)
+            self.forwardings[fusion] = Forwarding(
+                self.tree,
+                tp=deployed.tp,
+                fusion=fusion,
+                dp_attention=deployed.replicas,
+                a2a=deployed.a2a,
+                words=self.words,
+                kernels=self.kernels,
+                settings=dict(self.scenario.settings),
+                program=self.program,
+            )
+        return self.forwardings[fusion]
 
     def _deployment(self, fusion: bool) -> Deployment:
         """Which ranks share what. Raises ValueError where the settings describe nothing that is modelled."""
