@@ -97,6 +97,8 @@ def deployment_of(
             names = [name for name, word in words.items() if word == "attn_dp"]
             raise ValueError(f"attention has replicas, and nothing says how many: set {names[0]}")
         replicas = said["attn_dp"]
+        if isinstance(replicas, bool) or not isinstance(replicas, int):
+            raise ValueError(f"{tp} ranks cannot be {_spelled(replicas)} replicas")
     return Deployment(tp, replicas, str(a2a), fusion)
 
 

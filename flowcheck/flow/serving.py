@@ -198,10 +198,6 @@ class Serving:
         row = self._told(architecture, path, condition)
         if row.question or row.raised:
             return [row]
-        try:
-            self._deployment(fusion)
-        except ValueError as error:
-            return [replace(row, question=str(error))]
         ranges = self._captures(architecture, [each.ids for each in row.told], path.phase, fusion)
         return [_captured(replace(row, batch=_spelled(each)), each) for each in ranges]
 
