@@ -16,14 +16,14 @@ from flowcheck.flow.model_runs import ModelRun
 from flowcheck.flow.requested import Raise
 from flowcheck.flow.setters import raise_of
 from flowcheck.interp import attributes, calls, documents
-from flowcheck.interp.contents import Rows, Width, named
+from flowcheck.interp.contents import Named, Rows, Width, named
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.expressions import TABLE
 from flowcheck.interp.frames import Budget, Dead, Frame
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.kernels import Call, Contract
 from flowcheck.interp.tensor_model import TensorModel
-from flowcheck.interp.tensors import deps_of, is_tensor, make, tensors_in, view_of
+from flowcheck.interp.tensors import deps_of, is_tensor, make, read, tensors_in, view_of
 from flowcheck.interp.torch_modules import LAYERS, LINEAR
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import FALSE, NONE, TRUE, ClassV, FuncV, Known, Ref, TupleV, Unknown, Value, alternatives
@@ -70,12 +70,16 @@ class Built:
 
 @dataclass(frozen=True)
 class Use:
-    """A module that was given something of which the states are a part, and how many columns that has (None: not known)."""
+    """A module that was given something of which the states are a part, and how many columns that has (None: not known).
+
+    ``changed``: why these are not the states as the target gave them, "" where nothing speaks for that.
+    """
 
     module: int
     path: str
     is_linear: bool
     columns: int | None
+    changed: str = ""
 
 
 @dataclass
@@ -302,7 +306,7 @@ class Draft:
             oid = call.module.oid if isinstance(call.module, Ref) else 0
             obj = call.st.get(oid) if is_module else None
             linear = obj is not None and self.sizes(obj).into is not None
-            run.uses.append(Use(oid, self.model.paths.get(oid, call.path), linear, _columns(call)))
+            run.uses.append(Use(oid, self.model.paths.get(oid, call.path), linear, _columns(call), _changed(call)))
 
     def _compare(self, it: Interpreter, op: str, a: Value, b: Value, site: Site | None) -> None:
         run = self._run
@@ -321,6 +325,16 @@ def _columns(call: Call) -> int | None:
     given = [ref for ref in tensors_in(call.everything(), call.st) if STATES in deps_of(call.st, [ref])]
     view = view_of(given[0], call.st) if len(given) == 1 else None
     return view.width.number if view is not None and view.width is not None else None
+
+
+def _changed(call: Call) -> str:
+    """Whether the columns of the states that a call was given were put together anew, or scaled: what a norm makes of
+    them is not asked here."""
+    given = [ref for ref in tensors_in(call.everything(), call.st) if STATES in deps_of(call.st, [ref])]
+    plain = [t for ref in given for s in read(call.st, ref) for t in s.content.terms if t.source == Named(STATES)]
+    if len(plain) > 1:
+        return "the states were taken apart and put together"
+    return "the states are scaled" if any(t.number != 1 or t.tokens for t in plain) else ""
 
 
 def _last(v: Value) -> int | None:

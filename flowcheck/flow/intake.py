@@ -169,6 +169,8 @@ class _Question:
         doubts = [f"on states of width {sizes.into - beside}, {at.ended}"] if at.ended else []
         if at.first is not None and at.first.module == use.module and not at.is_clean:
             doubts.append(f"the states may go past {use.path}")
+        if at.first is not None and at.first.module == use.module and at.first.changed:
+            doubts.append(f"before {use.path}, {at.first.changed}")
         if len(runs) >= MOST_WIDTHS:
             doubts.append("the width of the states is compared with many numbers")
         return doubts
