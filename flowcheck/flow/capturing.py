@@ -9,6 +9,7 @@ from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, RowLim
 from flowcheck.flow.facts import Place
 from flowcheck.flow.forwarding import Arrival, Forwarding
 from flowcheck.flow.handed import handed_on
+from flowcheck.flow.lasting_changes import changed_by
 from flowcheck.flow.model_runs import ModelRun
 from flowcheck.flow.modes import place_of
 from flowcheck.flow.stack import with_deep_stack
@@ -70,8 +71,12 @@ def _capture(
             since = len(run.it.handlers[0])
             forwarding.set_layers(run, ids)
         what, since = "its forward", len(run.it.handlers[0])
+        before = run.state.fork()
         result = forwarding.forward(run, words.extend_member if phase == "extend" else words.verify_member)
         forwarding.keep()
+        changed = changed_by(run, before)
+        if changed:
+            return failed(f"its forward changes {changed}, so that the next one may capture something else")
     except LookupError as error:
         return failed(str(error))
     except Budget as error:
