@@ -230,7 +230,7 @@ class Forwarding:
 
         Raises LookupError, Dead or Budget.
         """
-        key = (architecture, json.dumps(config, default=repr))
+        self._lent, key = None, (architecture, json.dumps(config, default=repr))
         made = self._made.pop(key, None)
         if made is None:
             made = Made.of(self.build(architecture, config))
