@@ -19,6 +19,8 @@ from flowcheck.flow.width import Factor, Fit, Intake, Use, WidthFact, fits
 
 __all__ = ["WIDTH_CHECKS", "width_facts", "width_findings"]
 
+MOST_NAMES = 3
+
 Check = Callable[[PairFacts, Pairing, Rule], list[Finding]]
 
 
@@ -136,6 +138,23 @@ def keys_ignored(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding
     return found
 
 
+def tensors_without_a_place(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding]:
+    """HS405: the draft's loader passes over tensors of the checkpoint, or leaves parameters as they were allocated."""
+    found = facts.loading
+    if found is None or found.open:
+        return []
+    harmless, shared = rule.parameters["harmless"], rule.parameters["shared"]
+    over = [each.name for each in found.tensors if each.taken is False and not _among(each.name, harmless)]
+    left = [name for name in found.left if not _among(name, shared)]
+    here = (found.place,) if found.place is not None else ()
+    if left:
+        message = rule.message("unfilled", keys=_some(left), found=_some(over) or "none")
+        return [_finding(rule, "unfilled", message, here, (), (), keys=" ".join(left))]
+    if over:
+        return [_finding(rule, "skipped", rule.message("skipped", keys=_some(over)), here, (), (), keys=" ".join(over))]
+    return []
+
+
 def draft_not_loaded(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding]:
     """HS406: the tree has no class for the draft, cannot make it, or has one that does not take states."""
     if facts.no_draft:
@@ -162,6 +181,7 @@ WIDTH_CHECKS: Mapping[str, Check] = {
     "HS304": projection_skipped,
     "HS401": ids_not_read,
     "HS403": keys_ignored,
+    "HS405": tensors_without_a_place,
     "HS406": draft_not_loaded,
 }
 
@@ -180,6 +200,16 @@ def _to_blame(facts: PairFacts, pairing: Pairing, row: CaptureRow) -> str:
     if pairing.target.hidden_size and layer.width.value != pairing.target.hidden_size:
         return "HS303"
     return "HS302" if not layer.states.key and layer.states.value != len(row.states) else ""
+
+
+def _among(name: str, words: Sequence[str]) -> bool:
+    """Whether a tensor's name ends in one of these, part by part."""
+    return any(f".{name}".endswith(f".{word}") for word in words)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 
 
 def _states(took: Intake | None) -> Factor | None:

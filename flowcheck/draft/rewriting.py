@@ -12,14 +12,17 @@ from flowcheck.draft.conventions import ID_KEYS
 __all__ = ["keyed", "snippet", "with_ids"]
 
 
-def keyed(start: int, states: int) -> dict[str, tuple[int, ...]]:
-    """Ids for every key that some engine reads, other ones under each: which of them a tree takes tells its key."""
-    keys = [each.path for each in ID_KEYS if each.engines]
-    return {key: tuple(range(start + number, start + number + states)) for number, key in enumerate(keys)}
+def keyed(states: int) -> dict[str, tuple[int, ...]]:
+    """Ids for every key that some engine reads, other ones under each: which of them a tree takes tells its key.
+
+    All of them are small, so that every target has these layers.
+    """
+    keys = [each.path for each in reversed(ID_KEYS) if each.engines]
+    return {key: tuple(range(number, number + states)) for number, key in enumerate(keys, start=1)}
 
 
 def with_ids(draft: DraftConfig, ids: Mapping[str, Sequence[int]]) -> DraftConfig:
-    """The draft with these ids, by key (dots lead into objects); whatever else it writes stays. Raises `ConfigError`."""
+    """The draft with these ids, by key (dots lead into objects); whatever else it writes stays."""
     raw: dict[str, Any] = dict(draft.raw)
     for key, numbers in ids.items():
         _write(raw, key.split("."), list(numbers))

@@ -57,10 +57,20 @@ def _answers(asked: Serving, wanted: Sequence[Boundaries]) -> tuple[IdAnswer, ..
     told = asked.facts(forwards=False)
     if not told.asks:
         return ()
-    if told.missing is None and not told.open and not _key(told):
-        probe = with_ids(asked.pairing.draft, keyed(1, max(asked.pairing.states, 1)))
-        told = _with(asked, probe).facts(forwards=False)
+    if told.missing is None and not told.open and (not _key(told) or _is_stuck(told)):
+        told = _with(asked, _probe(asked.pairing, _key(told))).facts(forwards=False)
     return tuple(_answer(asked, told, each) for each in wanted)
+
+
+def _is_stuck(told: PairFacts) -> bool:
+    """Whether the ids that are written keep the server from starting, so that they say nothing of others."""
+    return any(row.question or row.raised for row in told.rows if row.path is Path.EAGER)
+
+
+def _probe(pairing: Pairing, key: str) -> DraftConfig:
+    """The draft with ids that every target has: under the key that the tree reads, or under all keys to find it."""
+    states = max(pairing.states, 1)
+    return with_ids(pairing.draft, {key: range(1, states + 1)} if key else keyed(states))
 
 
 def _with(asked: Serving, draft: DraftConfig) -> Serving:

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Union
 
 from flowcheck.flow.facts import Path, Phase, Place, Step
-from flowcheck.flow.width import Intake, KeyUse
+from flowcheck.flow.width import Intake, KeyUse, Loading
 
 __all__ = [
     "CaptureRow",
@@ -195,7 +195,8 @@ def _spelled(told: Told) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NoModel:
-    """Why a tree cannot serve the target: no class is registered (``model_class`` is ""), or its class has no hook.
+    """Why a tree cannot serve the target: its class has no hook, or (``model_class`` is "") nobody knows whether it has one,
+    as no class is registered, or no class of the tree has a hook of that name.
 
     ``inner``: the parts of the target that do have the hook, by their owners.
     """
@@ -227,7 +228,8 @@ class PairFacts:
     at all. ``open`` is why there are no rows, where nothing could be asked. ``repair``: ids that would be right, looked
     for where the ones that are written are not. ``intake`` is what the draft's class of this tree takes in, None where it
     registers none (``no_draft`` names the architectures, unless nobody asked). ``uses``: what the tree does with keys of
-    the draft's configuration.
+    the draft's configuration; ``loading``: what its loader does with the tensors of the draft's checkpoint. ``deployment``: who
+    shares what, in words.
     """
 
     architecture: str
@@ -240,6 +242,8 @@ class PairFacts:
     intake: Intake | None = None
     no_draft: tuple[str, ...] = ()
     uses: tuple[KeyUse, ...] = ()
+    loading: Loading | None = None
+    deployment: str = ""
 
 
 @dataclass(frozen=True, slots=True)

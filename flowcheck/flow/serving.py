@@ -13,13 +13,14 @@ from flowcheck.draft.pairing import Pairing
 from flowcheck.flow import boundaries as named
 from flowcheck.flow.capture_plan import CapturePlan, PathPlan, plan
 from flowcheck.flow.capturing import capture
-from flowcheck.flow.contracts import Kernels, load_kernels
+from flowcheck.flow.contracts import Deployment, Kernels, deployment_of, load_kernels
 from flowcheck.flow.facts import Path, Phase
 from flowcheck.flow.forwarding import Forwarding
 from flowcheck.flow.id_search import find_ids
 from flowcheck.flow.intake import intake
 from flowcheck.flow.kept import Kept, question_of
 from flowcheck.flow.keys import key_uses, keys_of
+from flowcheck.flow.loading import loading
 from flowcheck.flow.pair_facts import CaptureRow, Ids, Left, NoModel, PairFacts, Reach, Repair, State, Told
 from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.roles import MissingRole
@@ -28,7 +29,7 @@ from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
-from flowcheck.flow.width import NoDraftClass
+from flowcheck.flow.width import Intake, Loading, NoDraftClass
 from flowcheck.interp.frames import Budget, Dead
 from flowcheck.program.modules import Program
 from flowcheck.source import Tree
@@ -74,7 +75,10 @@ def serving(
 def _asked_of(pairing: Pairing) -> str:
     """All of a pair that the answer depends on."""
     trained = pairing.trained.boundaries
-    return json.dumps([dict(pairing.draft.raw), dict(pairing.target.raw), trained], sort_keys=True, default=repr)
+    tensors = pairing.header.tensors.values() if pairing.header is not None else ()
+    shapes = sorted((tensor.name, tensor.dtype, list(tensor.shape)) for tensor in tensors)
+    whole = [dict(pairing.draft.raw), dict(pairing.target.raw), trained, shapes]
+    return json.dumps(whole, sort_keys=True, default=repr)
 
 
 @dataclass
@@ -116,7 +120,10 @@ class Serving:
         except RecursionError:
             reason = "the code is nested too deeply for this Python"
             return PairFacts(architecture, True, open=reason, tp=self.tp)
-        facts = PairFacts(architecture, True, tp=self.tp)
+        try:
+            facts = PairFacts(architecture, True, tp=self.tp, deployment=str(self._deployment(fusion=False)))
+        except ValueError as error:
+            return PairFacts(architecture, True, open=str(error), tp=self.tp)
         if forwards:
             facts = self._taken(program, found, facts)
         if found.missing is not None:
@@ -134,13 +141,27 @@ class Serving:
         if isinstance(took, NoDraftClass):
             return replace(facts, no_draft=took.architectures or ("",))
         uses = key_uses(program, self.words, took, found.reads, keys_of(raw))
-        return replace(facts, intake=took, uses=uses)
+        return replace(facts, intake=took, uses=uses, loading=self._loading(program, took))
+
+    def _loading(self, program: Program, took: Intake) -> Loading | None:
+        """What the draft's loader does with the checkpoint, where its header is known and the draft can be made."""
+        header = self.pairing.header
+        if header is None or (took.raises is not None and took.raises.certain):
+            return None
+        shapes = {tensor.name: tensor.shape for tensor in header.tensors.values()}
+        found = loading(
+            self.tree, program, self.words, self.scenario, self.pairing.draft.raw, shapes, kernels=self.kernels
+        )
+        return None if isinstance(found, NoDraftClass) else found
 
     @property
     def _hook(self) -> str:
         return self.words.capture.setters[self.scenario.algorithm.upper()]
 
     def _no_hook(self, architecture: str, missing: NoHook) -> NoModel:
+        if not any(missing.method.encode() in self.tree.read(path) for path in self.tree.core_paths()):
+            reason = f"no code of it spells {missing.method}, by which a target is told what to capture"
+            return NoModel(architecture, "", missing.method, reason, missing.place)
         reason = f"{missing.model_class} has no {missing.method}"
         return NoModel(architecture, missing.model_class, missing.method, reason, missing.place, missing.inner)
 
@@ -193,7 +214,7 @@ class Serving:
         """A row that says what the target is told, and nothing yet of what it captures."""
         told = tuple(Told(c.method, c.ids, c.key, c.reason, c.place) for c in path.sources)
         open_ = path.open or next((f"what the target is told is not known: {t.reason}" for t in told if t.reason), "")
-        raised = next((r for r in path.requested.raised if r.certain), None) if not path.requested.returns else None
+        raised = path.requested.raised[0] if path.requested.is_refused else None
         return CaptureRow(
             phase=path.phase,
             path=path.path,
@@ -242,11 +263,24 @@ class Serving:
     def _forwarding(self, fusion: bool) -> Forwarding:
         """What runs the target under a switch: one for all questions, so that the model is built once."""
         if fusion not in self.forwardings:
+            deployed = self._deployment(fusion)
             self.forwardings[fusion] = Forwarding(
-                self.tree, tp=self.tp, fusion=fusion, words=self.words, kernels=self.kernels,
-                settings=dict(self.scenario.settings), program=self.program,
-            )  # fmt: skip
+                self.tree,
+                tp=deployed.tp,
+                fusion=fusion,
+                dp_attention=deployed.replicas,
+                a2a=deployed.a2a,
+                words=self.words,
+                kernels=self.kernels,
+                settings=dict(self.scenario.settings),
+                program=self.program,
+            )
         return self.forwardings[fusion]
+
+    def _deployment(self, fusion: bool) -> Deployment:
+        """Which ranks share what. Raises ValueError where the settings describe nothing that is modelled."""
+        settings, fixed = self.scenario.settings, self.words.scenario.arguments
+        return deployment_of(self.kernels.facts, fixed, settings, tp=self.tp, fusion=fusion)
 
 
 def _left(requested: Requested) -> tuple[Left, ...]:

@@ -14,7 +14,18 @@ from flowcheck.draft import Kind, Pairing, mismatches_of, pair
 from tests.draft.samples import NAMES, deepseek, draft, nested, sample, target, with_header
 
 RULES = load_rules()
-OF_A_TREE = {"factor", "ids", "ignored", "not-taken", "raises", "unreachable", "unread", "unregistered"}
+OF_A_TREE = {
+    "factor",
+    "ids",
+    "ignored",
+    "not-taken",
+    "raises",
+    "skipped",
+    "unfilled",
+    "unreachable",
+    "unread",
+    "unregistered",
+}
 """Fixes of what a tree captures, which a rule may speak of as well."""
 RULE_OF = {kind: rule_id for rule_id, kinds in SPEAKS_OF.items() for kind in kinds}
 
@@ -38,7 +49,7 @@ def test_fixes_and_weights_are_of_kinds_that_the_rule_speaks_of(rule_id: str) ->
     rule = RULES[rule_id]
     assert set(rule.fixes) - OF_A_TREE <= titles
     weighed = {f"{title.replace('-', '_')}_severity" for title in (*titles, *OF_A_TREE)}
-    assert set(rule.parameters) - {"neutral"} <= weighed
+    assert set(rule.parameters) - {"harmless", "neutral", "shared"} <= weighed
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,7 +15,7 @@ from flowcheck.draft.header import Tensor
 from flowcheck.flow.facts import Path, Phase
 from flowcheck.flow.pair_facts import CaptureRow, PairFacts, Told
 from flowcheck.flow.requested import Raise
-from flowcheck.flow.width import Factor, Intake, KeyUse, Projection, Skip, Use
+from flowcheck.flow.width import Factor, Intake, KeyUse, Loading, Projection, Skip, TensorUse, Use
 from tests.report.fakes import RUNNER, place, row
 
 RULES = load_rules()
@@ -152,6 +152,26 @@ def test_a_draft_that_the_tree_does_not_know_or_cannot_make() -> None:
     assert (finding.rule, finding.place) == ("HS406", place(HEAD, 128))
     (finding,) = found(served(replace(intake(), projection=None, takes_states=False)))
     assert finding.rule == "HS406"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "left", "severity"),
+    [
+        ({"layers.0.mlp.weight": False}, ("model.midlayer.mlp.weight",), "error"),
+        ({"q_proj.bias": False}, (), "warning"),
+        ({"t2d": False, "fc.weight": True}, ("model.embed_tokens.weight",), None),
+        ({"x.weight": None}, (), None),
+    ],
+)
+def test_tensors_that_the_loader_passes_over(
+    tensors: dict[str, bool | None], left: tuple[str, ...], severity: str | None
+) -> None:
+    uses = tuple(TensorUse(name, taken) for name, taken in tensors.items())
+    for open_ in ("", "a loop"):
+        findings = found(served(intake(), loading=Loading(uses, left, place(HEAD, 90), open_)))
+        assert [(each.rule, each.severity.value) for each in findings] == (
+            [("HS405", severity)] if severity and not open_ else []
+        )
 
 
 def test_every_finding_is_worded_by_its_rule() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,22 @@ def test_ids_that_are_right_do_not_hide_what_remains() -> None:
     assert result.exit_code == 0
     assert "  the ids are right; HS209 remains (flowcheck trace)" in lines
     at = lines.index("  where enable_flashinfer_allreduce_fusion is true")
-    assert lines[at + 1] == "  extend eager         3 5 7  VIOLATED HS209"
+    assert " ".join(lines[at + 1].split()) == "extend eager, <=2048 tok 3 5 7 VIOLATED HS209"
+
+
+def test_ids_with_which_no_server_starts_do_not_hide_those_that_are_right(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    shutil.copytree(tree_of("wiring-healthy"), tree)
+    model = tree / "sglang" / "srt" / "models" / "llama.py"
+    text = model.read_text("utf-8")
+    line = "        self.capture_aux_hidden_states = True\n"
+    assert text.count(line) == 1
+    model.write_text(text.replace(line, f"{line}        self.model.layers[max(layer_ids)].marked = True\n"), "utf-8")
+    written = rewritten(tmp_path, eagle_config={IDS: [2, 4, 8]})
+    stuck = " ".join(flowcheck("trace", tree, "--draft", written, "--target", TARGET).stdout.split())
+    assert "IndexError at sglang/srt/models/llama.py:134" in stuck
+    (choice,) = parsed("ids", tree, written, TARGET, *needing(), schema="ids")["choices"]
+    assert (choice["ids"], choice["key"]) == ([2, 4, 6], KEY)
 
 
 @pytest.mark.parametrize(

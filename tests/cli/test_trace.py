@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from flowcheck.report.documents import UpgradeDocument
+from flowcheck.report.model import Report
+from flowcheck.report.terminal.trace import trace_page
+from flowcheck.report.terminal.upgrade import upgrade_page
 from tests.cli.pairs import flowcheck, refused, written
 from tests.cli.wirings import KEY, draft_of, lines_of, needing, pair_of, parsed, tree_of, with_cache
 
@@ -71,8 +75,9 @@ def test_what_is_alike_is_told_once_and_conditions_are_named() -> None:
     graph = section(lines, "verify decode graph (CudaGraphRunner)")
     assert "  then     as on extend eager, verify eager" in graph
     told = " ".join(" ".join(graph).split())
-    assert "verdict proved where enable_flashinfer_allreduce_fusion is false: complete on each rank" in told
-    assert "VIOLATED HS209 where enable_flashinfer_allreduce_fusion is true: each rank has its part of a sum" in told
+    fused = "enable_flashinfer_allreduce_fusion is true"
+    assert f"verdict proved where {fused.replace('true', 'false')} or {fused}, >2048 tok: complete on each rank" in told
+    assert f"verdict VIOLATED HS209 where {fused}, <=2048 tok: each rank has its part of a sum" in told
 
 
 def test_the_embedding_and_states_that_are_not_known_have_names() -> None:
@@ -95,6 +100,12 @@ def test_the_layer_that_the_states_enter() -> None:
     wrong = flowcheck("trace", tree_of("wiring-hard-coded-states"), *given, *needing("3,7")).stdout
     assert "192 -> 64: 128 does not fit" in wrong
     assert "3 (in the code) x 64 (hidden_size)" in wrong
+
+
+def test_an_algorithm_that_takes_no_states_has_nothing_to_follow() -> None:
+    result = flowcheck(*trace("wiring-healthy", "--algorithm", "NGRAM"))
+    assert result.exit_code == 0
+    assert "NGRAM takes no states from inside the target: there is no way to follow" in lines_of(result)
 
 
 def test_the_mode_is_not_asked_about() -> None:
@@ -120,6 +131,17 @@ def test_a_launch_names_the_pair_and_the_ranks(tmp_path: Path) -> None:
     assert {each["text"] for each in document["assumptions"]} >= {"a batch of 37 rows on rank 0 of 4"}
     said = "serve.sh:1 says 4"
     refused(flowcheck("trace", "./tree", "--launch", script, "--tp", "8"), "--tp 8: ", said)
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+@pytest.mark.parametrize("name", ["wiring-graph-default", "wiring-partial-sums", "wiring-unknown", "wiring-no-hook"])
+def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
+    report = Report.model_validate(parsed(*trace(name)))
+    assert report.pairing is not None
+    assert max(line.cell_len for line in trace_page(report, report.pairing, width)) <= width
+    given = [tree_of("wiring-healthy"), tree_of(name), *pair_of("wiring-healthy"), *needing()]
+    upgraded = UpgradeDocument.model_validate(parsed("upgrade", *given, schema="upgrade"))
+    assert max(line.cell_len for line in upgrade_page(upgraded, width)) <= width
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def wrapped(text: str | Text, width: int, *, first: Text | None = None, indent: 
 
 def hanging(line: Text, width: int, indent: int) -> list[Text]:
     """A line that begins at the margin; where it does not fit, what is left of it stands below, indented."""
-    return [line] if line.cell_len <= width else wrapped(line, width, first=Text(), indent=indent)
+    return [line] if line.cell_len <= width else wrapped(line, width, first=Text(), indent=min(indent, width // 2))
 
 
 def labelled(

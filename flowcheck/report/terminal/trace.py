@@ -219,7 +219,11 @@ def _verdict(row: Capture) -> str:
 
 
 def _no_paths(report: Report, width: int) -> list[Text]:
-    return wrapped(Text("no path of this tree captures states for the pair", VERDICT_STYLE["unproved"]), width)
+    if any(finding.rule.startswith("HS2") and not finding.kind for finding in report.findings):
+        return wrapped(Text("no path of this tree captures states for the pair", VERDICT_STYLE["violated"]), width)
+    return wrapped(
+        f"{report.scenario.algorithm} takes no states from inside the target: there is no way to follow", width
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- findings
