@@ -97,6 +97,11 @@ CASES = [
         Wired(KIMI, *USUAL), "HS204", "models/kimi_k25.py", "KimiK25ForConditionalGeneration", ("0.5.9",), "0.5.10",
     ),
     Case(
+        "the wrapper of Qwen3-VL does not hand the request on",
+        Wired("qwen3-vl-8b", *USUAL), "HS204", "models/qwen3_vl.py", "Qwen3VLForConditionalGeneration",
+        ("0.5.6", "0.5.10"), "0.5.11", proved=False,
+    ),
+    Case(
         "sums of DeepSeek that are reduced after they are captured",
         Wired(DEEPSEEK, *USUAL, fusion=True),
         "HS209", "models/deepseek_v2.py", "DeepseekV2Model.forward", ("0.5.6", "0.5.13"), "0.5.14",
