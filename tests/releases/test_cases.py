@@ -47,7 +47,7 @@ CASES = [
     Case(
         "gpt-oss adds one to ids that are boundaries, and its loop ends before the last of them",
         Wired("gpt-oss", (2, 5, 8), (2, 5, 8)),
-        "HS201", "models/gpt_oss.py", f"GptOssForCausalLM.{CAUSAL}", ("0.5.6", "0.5.16"), "0.5.17",
+        "HS201", "models/gpt_oss.py", f"GptOssForCausalLM.{CAUSAL}", ("0.5.2", "0.5.16"), "0.5.17",
     ),
     Case(
         "flags: the id of the last layer is an index beyond the end",
@@ -64,6 +64,10 @@ CASES = [
     Case(
         "the draft's ids are not read",
         FIVE, "HS401", *GRAPHS, ("0.4.6.post5",), "0.4.9.post3", proved=False,
+    ),
+    Case(
+        "nothing but the default layers",
+        FIVE, "HS202", "models/llama.py", f"LlamaForCausalLM.{CAUSAL}", ("0.4.6.post5",),
     ),
     Case(
         "ids at the top of the draft's configuration are not read",
@@ -120,6 +124,10 @@ CASES = [
         "rows of DeepSeek that are gathered over more ranks than share them",
         Wired(DEEPSEEK, *USUAL, settings=(("enable_dp_attention", True), ("dp_size", 8), *SENT)),
         "HS210", "models/deepseek_v2.py", "DeepseekV2Model.forward", ("0.5.9",), "0.5.10",
+    ),
+    Case(
+        "rows of Qwen3-MoE that other ranks have",
+        Wired(MOE, *USUAL, settings=SENT), "HS210", "models/qwen2_moe.py", "Qwen2MoeModel.forward", ("0.5.2",), "0.5.6",
     ),
     Case(
         "rows of GLM-4-MoE that other ranks have",
