@@ -27,10 +27,10 @@ FUSION = "enable_flashinfer_allreduce_fusion"
 
 @dataclass(frozen=True)
 class Wired:
-    """A pair to be served: a target (one of the witnesses, else a public file), and a draft that writes ``ids`` in ``eagle_config``.
+    """A pair to be served: a target (one of the witnesses, else a public file) and a draft that writes ``ids``.
 
-    ``trained`` is declared. ``eagle`` and ``top`` are more keys of the draft, in ``eagle_config`` and beside it; ``settings``
-    the deployment, which has no all-reduce fusion unless ``fusion`` says so.
+    They stand in ``eagle_config``, and ``trained`` is declared. ``eagle`` and ``top`` are more keys of the draft, in
+    ``eagle_config`` and beside it; ``settings`` the deployment, without all-reduce fusion unless ``fusion`` says so.
     """
 
     target: str
