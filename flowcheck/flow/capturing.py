@@ -12,7 +12,7 @@ from flowcheck.flow.handed import handed_on
 from flowcheck.flow.model_runs import ModelRun
 from flowcheck.flow.modes import place_of
 from flowcheck.flow.stack import with_deep_stack
-from flowcheck.interp.contents import Content, Normed, Segment
+from flowcheck.interp.contents import Content, Normed
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.frames import Budget, Dead, Raised
 from flowcheck.interp.tensors import content_of, is_tensor, read, tensors_in, view_of
@@ -130,9 +130,11 @@ def _read_arrival(
     width, rows, concat = (None, None, None)
     if result is not None:
         width, rows, concat = _stored(forwarding, run, result)
-        arrived = _columns(arrival)
+        given = tensors_in([arrival.captured], arrival.state)
+        arrived = [s for ref in given for s in read(arrival.state, ref)]
+        held = frozenset(v.rows for ref in given if (v := view_of(ref, arrival.state)) is not None)
         attribute = forwarding.kernels.forward.result_attribute
-        states = handed_on(run.state, result, attribute, arrived, stream_of(run, arrival)) or states
+        states = handed_on(run.state, result, attribute, arrived, held, stream_of(run, arrival)) or states
     return Capture(
         run.name, phase, told, run.layers, states, width, rows, concat,
         place_of(arrival.site) if arrival.site is not None else None,
@@ -189,11 +191,6 @@ def _states(run: ModelRun, arrival: Arrival, stream: Stream) -> tuple[tuple[Capt
     if items is None:
         return (), f"the captured states are {v!r}"
     return tuple(_captured(run, arrival, x, container, stream) for x in items), None
-
-
-def _columns(arrival: Arrival) -> list[Segment]:
-    """The columns of the captured states in their order."""
-    return [s for ref in tensors_in([arrival.captured], arrival.state) for s in read(arrival.state, ref)]
 
 
 def _captured(run: ModelRun, arrival: Arrival, v: Value, container: int | None, stream: Stream) -> Captured:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from flowcheck.flow.boundaries import Boundary, Captured, Stream, boundary_of
+from flowcheck.flow.boundaries import Boundary, Captured, Reach, Stream, boundary_of
 from flowcheck.flow.facts import Place
 from flowcheck.flow.modes import place_of
-from flowcheck.interp.contents import Segment
+from flowcheck.interp.contents import Rows, Segment
 from flowcheck.interp.heap import State
 from flowcheck.interp.tensors import read, view_of
 from flowcheck.interp.values import NONE, Ref, Value, alternatives
@@ -18,28 +19,31 @@ OTHER_ORDER = "the logits processor hands it on in a shape that is not followed"
 
 
 def handed_on(
-    st: State, result: Value, attribute: str, arrived: Sequence[Segment], stream: Stream
+    st: State, result: Value, attribute: str, arrived: Sequence[Segment], rows: frozenset[Rows], stream: Stream
 ) -> tuple[Captured, ...] | None:
     """The states as ``attribute`` of the processor's ``result`` holds them; None where these are the ones that arrived.
 
-    ``arrived`` are the columns of the states in their order.
+    ``arrived`` are the columns of the states in their order, ``rows`` which rows they had.
     """
     if not arrived:
         return None
-    for ref in _tensors(st, result, attribute):
-        found = read(st, ref)
-        if _same(found, arrived):
+    for ref in _results(st, result, attribute):
+        if not isinstance(ref, Ref) or view_of(ref, st) is None:
+            lost = Boundary(None, Reach.COMPLETE, False, False, False, f"the logits processor hands on {ref!r}"[:200])
+            return (Captured(lost, lost, "?", "?", None, None, None),)
+        found, view = read(st, ref), view_of(ref, st)
+        if _same(found, arrived) and view is not None and view.rows in rows:
             continue
         return tuple(_named(st, ref, segment, arrived, stream) for segment in found)
     return None
 
 
-def _tensors(st: State, result: Value, attribute: str) -> Iterator[Ref]:
+def _results(st: State, result: Value, attribute: str) -> Iterator[Value]:
+    """What is handed on, where something is."""
     for x in alternatives(result):
         obj = st.get(x.oid) if isinstance(x, Ref) else None
-        for v in alternatives(obj.attrs.get(attribute, NONE)) if obj is not None else ():
-            if isinstance(v, Ref) and view_of(v, st) is not None:
-                yield v
+        held = obj.attrs.get(attribute, NONE) if obj is not None else NONE
+        yield from (v for v in alternatives(held) if v != NONE)
 
 
 def _same(found: Sequence[Segment], arrived: Sequence[Segment]) -> bool:
@@ -55,7 +59,9 @@ def _named(st: State, ref: Ref, segment: Segment, arrived: Sequence[Segment], st
     assert view is not None
     now = boundary_of(segment.content, stream, bool(view.rows.shards))
     if segment.width not in {each.width for each in arrived}:
-        now = Boundary(None, now.reach, False, False, False, OTHER_ORDER)
+        now = replace(now, index=None, certain=False, reason=OTHER_ORDER)
+    if view.rows.differ:
+        now = replace(now, certain=False, reason=f"of the states that are handed on, {view.rows}")
     site = st.obj(ref.oid).site
     place: Place | None = place_of(site) if site is not None else None
     width = str(segment.width) if segment.width is not None else "?"

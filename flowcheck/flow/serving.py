@@ -28,6 +28,7 @@ from flowcheck.flow.row_ranges import RowRange, capture_by_rows
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
+from flowcheck.flow.undone import left_alone, undone
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.flow.width import Intake, Loading, NoDraftClass
 from flowcheck.interp.frames import Budget, Dead
@@ -93,6 +94,7 @@ class Serving:
     kernels: Kernels
     say: Progress
     known: dict[tuple[object, ...], tuple[RowRange, ...]] = field(default_factory=dict)
+    alone: dict[tuple[Ids, ...], Requested | None] = field(default_factory=dict)
     forwardings: dict[bool, Forwarding] = field(default_factory=dict)
 
     @functools.cached_property
@@ -214,6 +216,7 @@ class Serving:
         """A row that says what the target is told, and nothing yet of what it captures."""
         told = tuple(Told(c.method, c.ids, c.key, c.reason, c.place) for c in path.sources)
         open_ = path.open or next((f"what the target is told is not known: {t.reason}" for t in told if t.reason), "")
+        open_ = open_ or self._undone(path)
         raised = path.requested.raised[0] if path.requested.is_refused else None
         return CaptureRow(
             phase=path.phase,
@@ -233,6 +236,16 @@ class Serving:
             in_setter=raised is not None,
             question=open_,
         )
+
+    def _undone(self, path: PathPlan) -> str:
+        """Why the calls of the setter alone do not say what a path captures, where they do not."""
+        told = tuple(tuple(call.ids) if call.ids is not None else None for call in path.sources)
+        if not told or path.requested.raised:
+            return ""
+        if told not in self.alone:
+            self.alone[told] = left_alone(self.program, self.words, self.scenario, self.pairing, told)
+        alone = self.alone[told]
+        return undone(path.requested, alone) if alone is not None else ""
 
     def _repair(self, architecture: str, rows: Sequence[CaptureRow]) -> Repair | None:
         """Ids that would be right, where those that are written are known not to be."""

@@ -355,6 +355,9 @@ def leaves(contents: Iterable[Content]) -> frozenset[str]:
 
 
 # ---------------------------------------------------------------------------------------------------- rows and segments
+DIFFER = "rows differ from path to path"
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Which rows a tensor has: all tokens of the batch, or its part along ``shards``; ``picked`` says which were taken."""
@@ -366,7 +369,12 @@ class Rows:
         """The rows of a tensor that has one or the other."""
         if self == other:
             return self
-        return Rows(self.shards | other.shards, "rows differ from path to path")
+        return Rows(self.shards | other.shards, DIFFER)
+
+    @property
+    def differ(self) -> bool:
+        """Whether it is not known which of several."""
+        return self.picked == DIFFER
 
     def __str__(self) -> str:
         parts = ["all rows" if self.picked is None else self.picked]
