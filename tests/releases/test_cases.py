@@ -81,7 +81,8 @@ CASES = [
     Case(
         "ids at the top of the draft's configuration are not read, by the last of the releases",
         Wired(LLAMA, None, (2, 4, 6), top=((IDS, (2, 4, 6)),)),
-        "HS401", "model_executor/model_runner_components/attention_backend_setup.py", "configure_aux_hidden_state_capture", ("0.5.23",),
+        "HS401", "model_executor/model_runner_components/attention_backend_setup.py", "configure_aux_hidden_state_capture",
+        ("0.5.23",),
     ),
     Case(
         "DeepSeek adds one to ids that are boundaries",
