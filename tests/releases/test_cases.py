@@ -81,7 +81,8 @@ CASES = [
     Case(
         "ids at the top of the draft's configuration are not read, by the last of the releases",
         Wired(LLAMA, None, (2, 4, 6), top=((IDS, (2, 4, 6)),)),
-        "HS401", "model_executor/model_runner.py", "ModelRunner", ("0.5.23",),
+        "HS401", "model_executor/model_runner_components/attention_backend_setup.py", "configure_aux_hidden_state_capture",
+        ("0.5.23",),
     ),
     Case(
         "DeepSeek adds one to ids that are boundaries",
@@ -137,7 +138,12 @@ CASES = [
     Case(
         "rows of GLM-4-MoE that other ranks have",
         Wired(GLM, *USUAL, settings=SENT),
-        "HS210", "models/glm4_moe.py", "Glm4MoeModel.forward", ("0.5.6", "0.5.23"),
+        "HS210", "models/glm4_moe.py", "Glm4MoeModel.forward", ("0.5.6", "0.5.20"),
+    ),
+    Case(
+        "rows of GLM-4-MoE that other ranks have, by the last of the releases",
+        Wired(GLM, *USUAL, settings=SENT),
+        "HS210", "layers/aux_hidden_states.py", "AuxHiddenStateList.capture", ("0.5.23",),
     ),
     Case(
         "Gemma3 captures what its own norm writes over",
