@@ -28,7 +28,7 @@ from flowcheck.flow.row_ranges import RowRange, capture_by_rows
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
-from flowcheck.flow.undone import left_alone, undone
+from flowcheck.flow.undone import left_alone, stored_elsewhere, undone
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.flow.width import Intake, Loading, NoDraftClass
 from flowcheck.interp.frames import Budget, Dead
@@ -95,6 +95,7 @@ class Serving:
     say: Progress
     known: dict[tuple[object, ...], tuple[RowRange, ...]] = field(default_factory=dict)
     alone: dict[tuple[Ids, ...], Requested | None] = field(default_factory=dict)
+    held: tuple[Requested, ...] = ()
     forwardings: dict[bool, Forwarding] = field(default_factory=dict)
 
     @functools.cached_property
@@ -126,6 +127,7 @@ class Serving:
             facts = PairFacts(architecture, True, tp=self.tp, deployment=str(self._deployment(fusion=False)))
         except ValueError as error:
             return PairFacts(architecture, True, open=str(error), tp=self.tp)
+        self.held = tuple(each.requested for each in found.paths)
         if forwards:
             facts = self._taken(program, found, facts)
         if found.missing is not None:
@@ -245,7 +247,12 @@ class Serving:
         if told not in self.alone:
             self.alone[told] = left_alone(self.program, self.words, self.scenario, self.pairing, told)
         alone = self.alone[told]
-        return undone(path.requested, alone) if alone is not None else ""
+        if alone is None:
+            return ""
+        architecture = self.pairing.target.architectures[0]
+        return undone(path.requested, alone) or stored_elsewhere(
+            self.program, self.words, architecture, self.held, alone
+        )
 
     def _repair(self, architecture: str, rows: Sequence[CaptureRow]) -> Repair | None:
         """Ids that would be right, where those that are written are known not to be."""

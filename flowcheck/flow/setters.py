@@ -195,6 +195,9 @@ def left_on(
             if name[0] in "#@" or obj is old or (old is not None and old.attrs.get(name) is value):
                 continue
             if not journal.is_asked(oid, name):
+                if _replaces_method(it, obj, name):
+                    reason = "one of the class's methods is replaced"
+                    unclear.append(Unclear(part.path, name, reason, journal.places(oid, name, only_last=True)))
                 continue
             if part.index is not None and _truth(value) is not _NO_FLAG:
                 flags.setdefault((part.owner, name), {}).setdefault(part.index, []).append((oid, _flag(value)))
@@ -212,6 +215,11 @@ def left_on(
         returns=returns,
         missing=missing,
     )
+
+
+def _replaces_method(it: Interpreter, obj: Obj, name: str) -> bool:
+    """Whether something was stored where the object's class has a method."""
+    return obj.cls is not None and isinstance(classes.class_attr(it, obj.cls, name, it.base_state), FuncV)
 
 
 def _note(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from flowcheck.draft.pairing import Pairing
@@ -12,7 +13,7 @@ from flowcheck.flow.targets import NoTarget, model_interpreter, target_of
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.program.modules import Program
 
-__all__ = ["left_alone", "undone"]
+__all__ = ["left_alone", "stored_elsewhere", "undone"]
 
 
 def left_alone(
@@ -37,6 +38,50 @@ def undone(held: Requested, alone: Requested) -> str:
         if where in left and left[where] != value:
             return f"{where} is {value!r} when the server runs, and its setter alone leaves {left[where]!r}"
     return ""
+
+
+def stored_elsewhere(
+    program: Program, words: Vocabulary, architecture: str, held: Sequence[Requested], alone: Requested
+) -> str:
+    """A store into what the setter leaves, by a function that neither it nor the start of the server came to, as a reason;
+    "" where the text has none. ``held``: what the target holds on each path.
+
+    Constructors of models and other setters may: they run before, or not at all. So may an object that keeps something
+    of the same name for itself in a file that is none of the target's.
+    """
+    files = program.corpus.files
+    met = [(place.path, place.span.line) for each in (*held, alone) for place in each.places]
+    own = {path for path, _ in met} | {
+        p for p in files if re.search(rb"^class %s\b" % architecture.encode(), files[p], re.M)
+    }
+    beyond = re.compile(words.relevance.beyond.encode(), re.M)
+    for name in _attributes(alone):
+        for place in program.places.of(name):
+            data = files[place.path]
+            first, last = (data.count(b"\n", 0, at) + 1 for at in place.span)
+            if not place.line or any(path == place.path and first <= line <= last for path, line in met):
+                continue
+            is_model = place.path in own or beyond.search(data) is not None
+            if is_model and place.path not in own:
+                continue
+            found = DEFINED.match(data, place.span[0])
+            function = found.group(1).decode() if found is not None else ""
+            if function in words.capture.setters.values() or (is_model and function == "__init__"):
+                continue
+            if place.own == "self" and not is_model:
+                continue
+            return f"{function or 'a function'} at {place.path}:{place.line} may store into {name}"
+    return ""
+
+
+DEFINED = re.compile(rb"\s*(?:async\s+)?def\s+(\w+)")
+
+
+def _attributes(requested: Requested) -> tuple[str, ...]:
+    names = [each.attribute for each in requested.lists]
+    names += [each.attribute for each in requested.flags]
+    names += [each.attribute for each in requested.settings]
+    return tuple(dict.fromkeys(names))
 
 
 def _values(requested: Requested) -> dict[str, object]:
