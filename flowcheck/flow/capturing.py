@@ -139,7 +139,8 @@ def _read_arrival(
         arrived = [s for ref in given for s in read(arrival.state, ref)]
         held = frozenset(v.rows for ref in given if (v := view_of(ref, arrival.state)) is not None)
         attribute = forwarding.kernels.forward.result_attribute
-        states = handed_on(run.state, result, attribute, arrived, held, stream_of(run, arrival)) or states
+        if all(state.boundary.certain for state in states):  # of what is not known, the place of the capture says more
+            states = handed_on(run.state, result, attribute, arrived, held, stream_of(run, arrival)) or states
     return Capture(
         run.name, phase, told, run.layers, states, width, rows, concat,
         place_of(arrival.site) if arrival.site is not None else None,

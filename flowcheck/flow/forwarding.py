@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,6 +160,7 @@ class Forwarding:
         config.externals["flowcheck.true()"] = TRUE
         config.externals["flowcheck.false()"] = FALSE
         config.externals["torch.cuda.is_available()"] = TRUE
+        config.externals["torch.compiler.is_compiling()"] = FALSE
         config.externals["torch.get_device_module()"] = ExternalV(f"torch.{words.device}")
         config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
         it.forced_facts.update({("value", ("rank", group)): 0 for group in self.deployment.sizes()})
@@ -171,6 +172,7 @@ class Forwarding:
         arguments = self._arguments(it)
         for name in words.arguments_functions:
             functions[name] = arguments
+        config.globals.update({name: self._arguments_dict(it, name) for name in words.arguments_dicts})
         return it
 
     def _tell_rows(self, it: Interpreter) -> None:
@@ -216,6 +218,16 @@ class Forwarding:
         it.config.settings = {**obj.attrs, **it.config.settings}
         return Ref(it.base_state.new(obj))
 
+    def _arguments_dict(self, it: Interpreter, name: str) -> Value:
+        """A dict of server arguments, with every key that the tree asks it for."""
+        asked = self.program.corpus.captures(rb"\b" + name.encode() + rb"(?:\.get\(|\[)\s*[\"'](\w+)", name.encode())
+        known = it.config.settings
+        items: dict[Hashable, tuple[Value, Value]] = {
+            it.key(Known(key)): (Known(key), known.get(key, Unknown(f"{name}[{key!r}]", ("arguments", key))))
+            for key in sorted(asked)
+        }
+        return it.new_dict(it.base_state, items)
+
     # ------------------------------------------------------------------------------------------------------- build
     def _named_class(self, it: Interpreter, name: str) -> ClassV | None:
         """A class of the tree, by its name alone."""
@@ -230,7 +242,7 @@ class Forwarding:
 
         Raises LookupError, Dead or Budget.
         """
-        key = (architecture, json.dumps(config, default=repr))
+        self._lent, key = None, (architecture, json.dumps(config, default=repr))
         made = self._made.pop(key, None)
         if made is None:
             made = Made.of(self.build(architecture, config))

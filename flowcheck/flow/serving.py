@@ -260,8 +260,8 @@ class Serving:
         wrong = next(
             (row for row in rows if row.path is Path.EAGER and row.is_asked and row.boundaries != wanted), None
         )
-        if wrong is None or not wanted:
-            return None
+        if wrong is None or not wanted or (wrong.raised and not any(told.key for told in wrong.told)):
+            return None  # what raises without having been told any ids does so whatever they are
         written = next((told.ids for told in reversed(wrong.told) if told.key), None)
         return self.ids_for(architecture, wrong, wanted, written if not wrong.condition else None)
 

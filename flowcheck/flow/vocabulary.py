@@ -137,6 +137,7 @@ class ScenarioWords(_Table):
     unknown_functions: tuple[str, ...]
     arguments: dict[str, Any]
     arguments_functions: tuple[str, ...]
+    arguments_dicts: tuple[str, ...]
     bags: tuple[str, ...]
     attributes: dict[str, Any]
     expressions: dict[str, Any]

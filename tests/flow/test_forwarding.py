@@ -45,6 +45,11 @@ LATE = {
 }
 """Every layer leaves its last sum to the next one."""
 
+FUSED = (
+    'global_server_args_dict["tp_size"] == 1 or global_server_args_dict.get("enable_flashinfer_allreduce_fusion", True)'
+)
+DICT = "import torch\n\nglobal_server_args_dict = {}\nglobal_server_args_dict.update(torch.load('arguments'))\n"
+
 EXACT = [
     pytest.param({}, [1, 3], (2, 4), id="the residual is added"),
     pytest.param({}, None, (2, 3), id="the tree's own default"),
@@ -59,6 +64,18 @@ EXACT = [
     pytest.param({APPEND: "captured.append((residual + hidden_states).contiguous())"}, [1], (2,), id="contiguous"),
     pytest.param({AFTER: LAST + AFTER}, [1, 5], (2, 6), id="the input of the final norm"),
     pytest.param({}, [1, 5], (2,), id="the last layer's output is never captured"),
+    pytest.param(
+        {APPEND: f"captured.append(hidden_states if torch.compiler.is_compiling() else {SUM})"},
+        [1],
+        (2,),
+        id="nothing compiles what runs eagerly",
+    ),
+    pytest.param(
+        {APPEND: f"captured.append(hidden_states if {FUSED} else {SUM})", "import torch\n": DICT},
+        [1],
+        (2,),
+        id="server arguments in a dict",
+    ),
 ]
 
 

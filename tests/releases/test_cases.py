@@ -12,8 +12,13 @@ pytestmark = pytest.mark.release
 
 CAUSAL = "set_eagle3_layers_to_capture"
 GRAPHS = ("model_executor/cuda_graph_runner.py", "CudaGraphRunner.__init__")
-QUICK = {"0.4.6.post5", "0.4.9.post3", "0.5.6", "0.5.9"}
-"""The releases whose pairs take some seconds."""
+QUICK = {
+    *(("0.4.6.post5", rule) for rule in ("HS202", "HS401", "HS403")),
+    *(("0.4.9.post3", rule) for rule in ("HS201", "HS202", "HS205", "HS401")),
+    *(("0.5.6", rule) for rule in ("HS202", "HS210")),
+    *(("0.5.9", rule) for rule in ("HS201", "HS204")),
+}
+"""By release and rule: what takes some seconds."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ CASES = [
     Case(
         "gpt-oss adds one to ids that are boundaries, and its loop ends before the last of them",
         Wired("gpt-oss", (2, 5, 8), (2, 5, 8)),
-        "HS201", "models/gpt_oss.py", f"GptOssForCausalLM.{CAUSAL}", ("0.5.6", "0.5.16"), "0.5.17",
+        "HS201", "models/gpt_oss.py", f"GptOssForCausalLM.{CAUSAL}", ("0.5.2", "0.5.16"), "0.5.17",
     ),
     Case(
         "flags: the id of the last layer is an index beyond the end",
@@ -66,13 +71,18 @@ CASES = [
         FIVE, "HS401", *GRAPHS, ("0.4.6.post5",), "0.4.9.post3", proved=False,
     ),
     Case(
+        "nothing but the default layers",
+        FIVE, "HS202", "models/llama.py", f"LlamaForCausalLM.{CAUSAL}", ("0.4.6.post5",),
+    ),
+    Case(
         "ids at the top of the draft's configuration are not read",
         Wired(LLAMA, None, (2, 4, 6), top=((IDS, (2, 4, 6)),)), "HS401", *GRAPHS, ("0.4.9.post3", "0.5.9"),
     ),
     Case(
         "ids at the top of the draft's configuration are not read, by the last of the releases",
         Wired(LLAMA, None, (2, 4, 6), top=((IDS, (2, 4, 6)),)),
-        "HS401", "model_executor/model_runner.py", "ModelRunner", ("0.5.23",),
+        "HS401", "model_executor/model_runner_components/attention_backend_setup.py", "configure_aux_hidden_state_capture",
+        ("0.5.23",),
     ),
     Case(
         "DeepSeek adds one to ids that are boundaries",
@@ -97,6 +107,11 @@ CASES = [
         Wired(KIMI, *USUAL), "HS204", "models/kimi_k25.py", "KimiK25ForConditionalGeneration", ("0.5.9",), "0.5.10",
     ),
     Case(
+        "the wrapper of Qwen3-VL does not hand the request on",
+        Wired("qwen3-vl-8b", *USUAL), "HS204", "models/qwen3_vl.py", "Qwen3VLForConditionalGeneration",
+        ("0.5.6", "0.5.10"), "0.5.11", proved=False,
+    ),
+    Case(
         "sums of DeepSeek that are reduced after they are captured",
         Wired(DEEPSEEK, *USUAL, fusion=True),
         "HS209", "models/deepseek_v2.py", "DeepseekV2Model.forward", ("0.5.6", "0.5.13"), "0.5.14",
@@ -117,9 +132,18 @@ CASES = [
         "HS210", "models/deepseek_v2.py", "DeepseekV2Model.forward", ("0.5.9",), "0.5.10",
     ),
     Case(
+        "rows of Qwen3-MoE that other ranks have",
+        Wired(MOE, *USUAL, settings=SENT), "HS210", "models/qwen2_moe.py", "Qwen2MoeModel.forward", ("0.5.2",), "0.5.6",
+    ),
+    Case(
         "rows of GLM-4-MoE that other ranks have",
         Wired(GLM, *USUAL, settings=SENT),
-        "HS210", "models/glm4_moe.py", "Glm4MoeModel.forward", ("0.5.6", "0.5.23"),
+        "HS210", "models/glm4_moe.py", "Glm4MoeModel.forward", ("0.5.6", "0.5.20"),
+    ),
+    Case(
+        "rows of GLM-4-MoE that other ranks have, by the last of the releases",
+        Wired(GLM, *USUAL, settings=SENT),
+        "HS210", "layers/aux_hidden_states.py", "AuxHiddenStateList.capture", ("0.5.23",),
     ),
     Case(
         "Gemma3 captures what its own norm writes over",
@@ -132,7 +156,7 @@ def runs(good: bool) -> list[object]:
     found = []
     for case in CASES:
         for version in (case.good,) * bool(case.good) if good else case.bad:
-            marks = () if version in QUICK else (pytest.mark.long,)
+            marks = () if (version, case.rule) in QUICK else (pytest.mark.long,)
             found.append(pytest.param(case, version, id=f"{version}: {case.name}", marks=marks))
     return found
 

@@ -16,6 +16,7 @@ from flowcheck.flow import Scalar, Scenario
 from flowcheck.flow.pair_facts import PairFacts
 from flowcheck.flow.serving import serve
 from flowcheck.source import cache_root, open_source
+from tests.flow.models import target_config
 from tests.releases.witnesses import WITNESSES
 
 __all__ = ["IDS", "Answer", "Wired", "wired"]
@@ -26,10 +27,10 @@ FUSION = "enable_flashinfer_allreduce_fusion"
 
 @dataclass(frozen=True)
 class Wired:
-    """A pair to be served: a target (by its name among the witnesses), and a draft that writes ``ids`` in ``eagle_config``.
+    """A pair to be served: a target (one of the witnesses, else a public file) and a draft that writes ``ids``.
 
-    ``trained`` is declared. ``eagle`` and ``top`` are more keys of the draft, in ``eagle_config`` and beside it; ``settings``
-    the deployment, which has no all-reduce fusion unless ``fusion`` says so.
+    They stand in ``eagle_config``, and ``trained`` is declared. ``eagle`` and ``top`` are more keys of the draft, in
+    ``eagle_config`` and beside it; ``settings`` the deployment, without all-reduce fusion unless ``fusion`` says so.
     """
 
     target: str
@@ -42,7 +43,7 @@ class Wired:
 
     @property
     def pairing(self) -> Pairing:
-        target = WITNESSES[self.target]
+        target = WITNESSES.get(self.target) or target_config(self.target)
         text = target.get("text_config", target)
         eagle = {**({IDS: list(self.ids)} if self.ids is not None else {}), **dict(self.eagle)}
         draft: dict[str, Any] = {
