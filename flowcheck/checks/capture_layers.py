@@ -110,7 +110,8 @@ def row_ends(facts: PairFacts, pairing: Pairing, findings: Iterable[Finding]) ->
     for row in facts.rows:
         reading = _fitting(row, trained) if row.is_known else None
         verdict, reason = Verdict.PROVED, ""
-        if reason := _why_open(row, trained, reading):
+        altered = facts.intake.altered if facts.intake is not None else ""
+        if reason := _why_open(row, trained, reading) or altered:
             verdict = Verdict.UNPROVED
         if id(row) in worst:
             verdict = max(verdict, worst[id(row)], key=lambda each: each.weight)

@@ -137,6 +137,7 @@ class _Question:
             projection=self._projection(use, site, sizes, beside or 0),
             skips=self._skips(use, runs),
             layers=self._layers(built, use),
+            altered=_altered(use, runs.get((sizes.into or 0) - (beside or 0))),
             reads=_reads(built.keys),
             open="; ".join(self._doubts(use, sizes, beside, runs)),
         )
@@ -169,8 +170,8 @@ class _Question:
         doubts = [f"on states of width {sizes.into - beside}, {at.ended}"] if at.ended else []
         if at.first is not None and at.first.module == use.module and not at.is_clean:
             doubts.append(f"the states may go past {use.path}")
-        if at.first is not None and at.first.module == use.module and at.first.changed:
-            doubts.append(f"before {use.path}, {at.first.changed}")
+        if altered := _altered(use, at):
+            doubts.append(altered)
         if len(runs) >= MOST_WIDTHS:
             doubts.append("the width of the states is compared with many numbers")
         return doubts
@@ -308,3 +309,10 @@ def _reads(keys: Mapping[str, Iterable[Site]]) -> tuple[KeyRead, ...]:
 
 def _place(site: Site) -> Place:
     return place_of(site)
+
+
+def _altered(use: Use, run: Run | None) -> str:
+    """How a run gives the projection something else than the states as they are."""
+    first = run.first if run is not None else None
+    is_given = first is not None and first.module == use.module and first.changed
+    return f"before {use.path}, {first.changed}" if first is not None and is_given else ""

@@ -154,6 +154,9 @@ class Intake:
     place: Place | None
     projection: Projection | None = None
     takes_states: bool | None = None
+    altered: str = ""
+    """How the projection is given something else than the states as they are, "" where nothing speaks for that."""
+
     embedding: int | None = None
     skips: tuple[Skip, ...] = ()
     raises: Raise | None = None
