@@ -111,8 +111,7 @@ class Patches:
                 continue
             defs = _definitions(data)
             starts = [d[0] for d in defs]
-            imported = set(re.findall(rb"\w+", b" ".join(re.findall(rb"^[ \t]*(?:from|import)\b[^\n]*", data, re.M))))
-            for at, root, rest, _ in hits:
+            for at, root, rest, name in hits:
                 around = _around(data, defs, starts, at)
                 outer = next((i for i, d in enumerate(around) if d[2] == b"def"), None)
                 if outer is None:
@@ -121,11 +120,14 @@ class Patches:
                 d = around[outer]
                 if outer > 1:
                     continue
+                last = rest.rpartition(b".")[2]
+                named = next((n.decode() for n in (last, root) if n[:1].isupper()), "")
+                to_a_class = bool(named) and self._program.places.is_class(named)
+                if not to_a_class and (outer or (name and name not in self._defined)):
+                    continue  # an attribute of some object
                 line = data.count(b"\n", 0, d[0]) + 1
                 f = functions.setdefault((path, line), _Function(d[3], path, line, outer == 1))
-                last = rest.rpartition(b".")[2]
-                if root[:1].isupper() or last[:1].isupper() or root in imported:
-                    f.to_a_class = True
+                f.to_a_class |= to_a_class and name in self._defined
         return frozenset(direct), functions
 
     @property
@@ -146,12 +148,20 @@ class Patches:
         return frozenset(found)
 
     @cached_property
+    def _defined(self) -> frozenset[bytes]:
+        """The names of functions."""
+        pattern = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.M)
+        return frozenset(n for data in self._program.corpus.files.values() for n in pattern.findall(data))
+
+    @cached_property
     def _callers(self) -> frozenset[str]:
         """The names of functions that store, and of those at the top level of modules that call one by a plain name."""
         names = {f.name for f in self._functions.values() if not f.name.startswith("__")}
         for _ in range(DEEPEST - 1):
             called = re.compile(
-                rb"^(?:    |\t)[ \t]*(?:\w+[ \t]*=[ \t]*)?(?:\w+\.)?(?:" + b"|".join(sorted(n.encode() for n in names)) + rb")\(",
+                rb"^(?:    |\t)[ \t]*(?:\w+[ \t]*=[ \t]*)?(?:\w+\.)?(?:"
+                + b"|".join(sorted(n.encode() for n in names))
+                + rb")\(",
                 re.M,
             )
             more: set[str] = set()
@@ -170,8 +180,13 @@ class Patches:
         return frozenset(names)
 
     def _calls(self, data: bytes) -> bool:
-        """Whether the text may call, in a line that is not deep inside a function, one that stores."""
-        return any(m in self._callers_bytes for m in _CALLED.findall(data))
+        """Whether the text calls, outside of functions, one that stores."""
+        hits = [m.start() for m in _CALLED.finditer(data) if m.group(1) in self._callers_bytes]
+        if not hits:
+            return False
+        defs = _definitions(data)
+        starts = [d[0] for d in defs]
+        return any(all(d[2] == b"class" for d in _around(data, defs, starts, data.find(b"(", at))) for at in hits)
 
     @cached_property
     def _callers_bytes(self) -> frozenset[bytes]:
@@ -231,9 +246,7 @@ def _definitions(data: bytes) -> list[_Def]:
     return [(m.start(), len(m.group(1)), m.group(2), m.group(3).decode()) for m in _DEF.finditer(data)]
 
 
-def _around(
-    data: bytes, defs: list[_Def], starts: list[int], at: int
-) -> list[_Def]:
+def _around(data: bytes, defs: list[_Def], starts: list[int], at: int) -> list[_Def]:
     """The definitions around a position, outermost first."""
     begin = data.rfind(b"\n", 0, at) + 1
     indent = len(data[begin:at]) - len(data[begin:at].lstrip())
