@@ -275,13 +275,11 @@ def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:
     it.ran.add(id(statement))
     lazy_depth, it.lazy_depth = it.lazy_depth, 0  # an import is a run of its own, whoever asked for the name
     eager, it.eager_depth = it.eager_depth, 0
-    budgets, it.budgets, before = it.budgets, [], it.steps  # a call that is cut short would leave it half imported
     try:
         with it.outside(), it.uncharged(None):
             it.exec_block((statement,), it.module_frame(module), it.base_state)
     finally:
         it.lazy_depth, it.eager_depth = lazy_depth, eager
-        it.budgets = [limit + it.steps - before for limit in budgets]
 
 
 def apply_patches(it: Interpreter) -> None:
