@@ -59,15 +59,20 @@ def _trouble(row: CaptureRow, facts: PairFacts, trained: Trained) -> str:
 
 def _differs_from_eager(row: CaptureRow, facts: PairFacts) -> bool:
     """Whether the eager forward of the same phase captures something else than this graph."""
+    return _eager_unlike(row, facts) is not None
+
+
+def _eager_unlike(row: CaptureRow, facts: PairFacts) -> CaptureRow | None:
+    """An eager forward of the same phase and batches that is known to capture something else than a graph, or raises."""
     if row.path is Path.EAGER:
-        return False
+        return None
     same = [
         other
         for other in facts.rows
         if (other.phase, other.path) == (row.phase, Path.EAGER) and other.condition in ("", row.condition)
         if other.batch in ("", row.batch) or not row.batch
     ]
-    return any((other.is_known and other.boundaries != row.boundaries) or other.raised for other in same)
+    return next((x for x in same if (x.is_known and x.boundaries != row.boundaries) or x.raised), None)
 
 
 def _is_part(captured: Sequence[int | None], wanted: Sequence[int]) -> bool:
@@ -152,7 +157,7 @@ def boundaries_differ(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Fi
             fields = {"found": spoken(row.boundaries), "expected": _needed(pairing.trained)}
             if odd:
                 message = rule.message("odd", reason=describe(odd[0]), **fields)
-                place = odd[0].overwritten or odd[0].place or _kept_at(row)
+                place = odd[0].place or odd[0].overwritten or _kept_at(row)
             else:
                 message, place = rule.message("differ", **fields), _kept_at(row)
             yield _finding(rule, row, message, place, row.chain, _repair(facts, rule))
@@ -226,12 +231,9 @@ def paths_disagree(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Findi
 
     def found() -> Iterator[Finding]:
         for row in _troubled(facts, pairing, rule):
-            eager = next(
-                other
-                for other in facts.rows
-                if (other.phase, other.path) == (row.phase, Path.EAGER)
-                and (other.raised or other.boundaries != row.boundaries)
-            )
+            eager = _eager_unlike(row, facts)
+            if eager is None:
+                continue
             fields = {
                 "path": SPOKEN[row.path],
                 "found": spoken(row.boundaries),

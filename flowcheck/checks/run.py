@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from flowcheck.checks import capture_mode
 from flowcheck.checks.findings import Finding, ModeSubject, Verdict
-from flowcheck.checks.rules import Rule, RuleBook
+from flowcheck.checks.rules import Rule, RuleBook, Severity
 from flowcheck.flow.facts import Facts, Flow, Open
 
 __all__ = ["CHECKS", "Selection", "Verdicts", "ordered", "run_checks", "selection", "verdicts"]
@@ -91,7 +91,7 @@ def verdicts(facts: Facts, findings: Sequence[Finding]) -> Verdicts:
     for subject, verdict in zip(subjects, (*flows, *open_), strict=True):
         answer(_question(subject), verdict)
     for finding in findings:
-        if not finding.subjects:
+        if not finding.subjects and finding.severity is not Severity.NOTE:
             answer((finding.rule, finding.message), finding.verdict)
     count = list(questions.values()).count
     return Verdicts(

@@ -113,7 +113,7 @@ def scan(
     ] = False,
     color: Annotated[Color, typer.Option("--color", help="When to use colour.")] = Color.AUTO,
 ) -> None:
-    """Check an SGLang tree: does every forward of the target capture FULL? And of a pair: do its parts fit?"""
+    """Check an SGLang tree: does every forward of the target capture FULL? And for a pair: the states that it needs?"""
     from flowcheck.cli.engine import Request, check, pick, run
 
     if quiet and verbose:

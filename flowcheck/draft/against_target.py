@@ -90,6 +90,9 @@ def _ids(pair: Pairing, ids: IdList) -> Iterator[Mismatch]:
     offset = ids.convention.offset
     if reading is not None and reading.basis is Basis.RANGE and reading.convention is not None:
         offset = reading.convention.offset
+    if reading is not None and reading.basis in (Basis.DECLARED, Basis.COMPUTED):
+        meant = (each for each in (0, 1) if tuple(sorted({i + each for i in ids.ids})) == reading.boundaries)
+        offset = next(meant, offset)
     outside = [each for each in ids.ids if each < -1 or each + offset > layers]
     if outside:
         name = spelled(outside[:1])[1:-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flowcheck.flow.facts import Place
-from flowcheck.interp.contents import Content, Either, Named, Normed, Opaque, Source, whole
+from flowcheck.interp.contents import Content, Either, Named, Normed, Opaque, Source, Term, whole
 
 __all__ = ["Boundary", "Capture", "Captured", "Reach", "RowLimit", "Stream", "boundary_of"]
 
@@ -132,6 +132,11 @@ class Stream:
         """What boundary k has: what the layers before it add."""
         return frozenset(whole(t.source) for t in self.final.terms if (self.layer_of(t.source) or 0) < k)
 
+    def scaled_before(self, term: Term, k: int) -> tuple[str, ...]:
+        """The factors of a term of the stream but for those by which the layers from k on scale it."""
+        indices = {token: layer_index(token, self.stack) for token in term.tokens}
+        return tuple(token for token in term.tokens if (i := indices[token]) is None or i < k)
+
     @property
     def question(self) -> str | None:
         """Why the stream names no boundaries, where it does not."""
@@ -189,11 +194,16 @@ def _chosen(sources: frozenset[Source]) -> frozenset[Source]:
 
 
 def _compared(content: Content, stream: Stream, k: int, reach: Reach) -> Boundary:
-    """The same contributions are in it: whether they count as much as in the stream."""
-    final = {whole(t.source): (t.number, t.tokens) for t in stream.final.terms}
-    off = [str(t.source) for t in content.terms if final.get(whole(t.source)) != (t.number, t.tokens)]
-    if off:
-        return Boundary(None, reach, True, False, True, f"like boundary {k}, but {off[0]} counts otherwise")
+    """The same contributions are in it: whether they count as much as in the stream where layer k takes it in."""
+    wanted: dict[tuple[Source, tuple[str, ...]], float] = {}
+    for t in stream.final.terms:
+        if (stream.layer_of(t.source) or 0) < k:
+            key = (whole(t.source), stream.scaled_before(t, k))
+            wanted[key] = wanted.get(key, 0) + t.number
+    held = {(whole(t.source), t.tokens): t.number for t in content.terms}
+    if held != wanted:
+        off = min(str(source) for source, _ in dict(held.items() ^ wanted.items()))
+        return Boundary(None, reach, True, False, True, f"like boundary {k}, but {off} counts otherwise")
     return Boundary(k, reach, True, False, True, "")
 
 

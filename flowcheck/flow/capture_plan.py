@@ -6,7 +6,7 @@ What is captured at a position is not said here: that is for the target's own fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,7 +68,7 @@ def plan_of(
 ) -> CapturePlan:
     """The plan for two configurations. Raises NoTarget and MissingRole."""
     found = startup(tree, program, words, scenario, target, draft)
-    usual = _usual(tree, program, words, scenario, target, draft) if _is_short(found) else None
+    usual = _usual(tree, program, words, scenario, target, draft, found.reads) if _is_short(found) else None
     if usual is not None:
         met = {(call.place.path, call.place.span.line) for call in usual.calls if call.place is not None}
         found = replace(found, unmet=tuple(each for each in found.unmet if each not in met))
@@ -81,8 +81,11 @@ def plan_of(
         rows.append(_recorded(found, phase, recording))
     excluded = usual is not None and any(each.path is Path.DECODE_GRAPH for each in usual.recordings)
     if not any(row.path is Path.DECODE_GRAPH for row in rows) and not excluded:
-        reason = found.stopped or "the walk met no runner that records graphs for the target"
-        rows.append(PathPlan(Phase.VERIFY, Path.DECODE_GRAPH, Requested(), (), "", reason))
+        if found.final.is_refused:  # the server stops before it records: the graph would hold what eager forwards do
+            rows.append(PathPlan(Phase.VERIFY, Path.DECODE_GRAPH, found.final, found.calls))
+        else:
+            reason = found.stopped or "the walk met no runner that records graphs for the target"
+            rows.append(PathPlan(Phase.VERIFY, Path.DECODE_GRAPH, Requested(), (), "", reason))
     return CapturePlan(tuple(dict.fromkeys(rows)), found.calls, found.missing, found.stopped, found.unmet, found.reads)
 
 
@@ -99,16 +102,38 @@ def _usual(
     scenario: Scenario,
     target: Mapping[str, Any],
     draft: Mapping[str, Any],
+    reads: Sequence[KeyRead],
 ) -> Startup | None:
-    """The start without the settings that a deployment has against what is usual; None where it has none.
+    """The start without the settings that a deployment has against what is usual, and with the draft's switches the other way;
+    None where it would be the same.
 
-    What that start comes to, and the deployment's does not, its settings exclude: that is no hole of the walk.
+    What that start comes to, and the pair's does not, its settings or its draft exclude: that is no hole of the walk.
     """
     usual = words.capture.arguments
     kept = {name: value for name, value in scenario.settings.items() if usual.get(name, value) == value}
-    if len(kept) == len(scenario.settings):
+    switched = _switched(draft, [read.key for read in reads])
+    if len(kept) == len(scenario.settings) and switched is None:
         return None
-    return startup(tree, program, words, replace(scenario, settings=kept), target, draft)
+    return startup(tree, program, words, replace(scenario, settings=kept), target, switched or draft)
+
+
+def _switched(draft: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any] | None:
+    """The draft's file with every switch among these keys turned; None where none of them is a switch."""
+    out = dict(draft)
+    turned = False
+    for key in dict.fromkeys(keys):
+        parts = key.split(".")
+        held = out
+        for part in parts[:-1]:
+            inner = held.get(part)
+            copy = dict(inner) if isinstance(inner, Mapping) else {}
+            if copy:
+                held[part] = copy
+            held = copy
+        if isinstance(held.get(parts[-1]), bool):
+            held[parts[-1]] = not held[parts[-1]]
+            turned = True
+    return out if turned else None
 
 
 def _recorded(found: Startup, phase: Phase, recording: Recording) -> PathPlan:
@@ -117,6 +142,8 @@ def _recorded(found: Startup, phase: Phase, recording: Recording) -> PathPlan:
 
 
 def _open(found: Startup) -> str:
+    if found.final.is_refused:
+        return ""
     if found.stopped:
         return found.stopped
     if found.unmet:

@@ -7,13 +7,15 @@ from typing import Any, Union
 
 from flowcheck.flow.boundaries import Boundary, Capture, Captured, Reach, RowLimit, Stream, boundary_of
 from flowcheck.flow.facts import Place
-from flowcheck.flow.forwarding import Arrival, Forwarding, ModelRun
+from flowcheck.flow.forwarding import Arrival, Forwarding
+from flowcheck.flow.handed import handed_on
+from flowcheck.flow.model_runs import ModelRun
 from flowcheck.flow.modes import place_of
 from flowcheck.flow.stack import with_deep_stack
-from flowcheck.interp.contents import Content, Normed
+from flowcheck.interp.contents import Content, Normed, Segment
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.frames import Budget, Dead, Raised
-from flowcheck.interp.tensors import content_of, is_tensor, read, view_of
+from flowcheck.interp.tensors import content_of, is_tensor, read, tensors_in, view_of
 from flowcheck.interp.values import NONE, Ref, TupleV, Value, alternatives
 
 __all__ = ["capture", "stream_of"]
@@ -62,13 +64,14 @@ def _capture(
     what = "its __init__"
     result, raised = None, None
     try:
-        run = forwarding.build(architecture, config)
+        run = forwarding.fresh(architecture, config)
         what = "its setter"
         for ids in told:
             since = len(run.it.handlers[0])
             forwarding.set_layers(run, ids)
         what, since = "its forward", len(run.it.handlers[0])
         result = forwarding.forward(run, words.extend_member if phase == "extend" else words.verify_member)
+        forwarding.keep()
     except LookupError as error:
         return failed(str(error))
     except Budget as error:
@@ -127,6 +130,9 @@ def _read_arrival(
     width, rows, concat = (None, None, None)
     if result is not None:
         width, rows, concat = _stored(forwarding, run, result)
+        arrived = _columns(arrival)
+        attribute = forwarding.kernels.forward.result_attribute
+        states = handed_on(run.state, result, attribute, arrived, stream_of(run, arrival)) or states
     return Capture(
         run.name, phase, told, run.layers, states, width, rows, concat,
         place_of(arrival.site) if arrival.site is not None else None,
@@ -183,6 +189,11 @@ def _states(run: ModelRun, arrival: Arrival, stream: Stream) -> tuple[tuple[Capt
     if items is None:
         return (), f"the captured states are {v!r}"
     return tuple(_captured(run, arrival, x, container, stream) for x in items), None
+
+
+def _columns(arrival: Arrival) -> list[Segment]:
+    """The columns of the captured states in their order."""
+    return [s for ref in tensors_in([arrival.captured], arrival.state) for s in read(arrival.state, ref)]
 
 
 def _captured(run: ModelRun, arrival: Arrival, v: Value, container: int | None, stream: Stream) -> Captured:

@@ -7,6 +7,7 @@ lies outside the tree, and is unknown.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flowcheck.flow.roles import class_value
@@ -52,14 +53,17 @@ def configuration(
     given = frozenset(words.configurations.given)
     defaults = {} if raises else words.configurations.defaults.get(kind, {})
     obj = documents.document(label, attrs, given, raises, {k: Known(v) for k, v in defaults.items()})
-    cls = _class_for(it, words, raw, kind, told)
+    cls = _class_for(it, words, raw, kind, told, whole=depth == 0)
+    text = _text_part(words, raw, attrs)
     if cls is None:
         ref = Ref(st.new(obj))
+        _with_method(obj, words, text, ref)
         _lift(it, words, attrs, frozenset())
         return ref
     made = Obj("skeleton", cls, attrs=attrs)
     made.tag = obj.tag
     ref = Ref(st.new(made))
+    _with_method(made, words, text, ref)
     made.ctor = _constructed(it, cls, ref, attrs)
     _lift(it, words, attrs, frozenset(made.ctor))
     return ref
@@ -80,16 +84,34 @@ def _lift(it: Interpreter, words: Vocabulary, attrs: dict[str, Value], given: fr
             return
 
 
+def _text_part(words: Vocabulary, raw: Mapping[str, Any], attrs: Mapping[str, Value]) -> Value | None:
+    """What a configuration gives as its text part: NONE stands for itself, None for what is not known."""
+    said = words.configurations
+    parts = [key for key in (*said.object_keys, *said.other_parts) if raw.get(key) is not None]
+    if not parts:
+        return NONE
+    texts = [key for key in said.text_method_parts if isinstance(attrs.get(key), Ref)]
+    rivals = {*said.other_parts, *(path.split(".")[0] for path in said.text_parts)} - set(texts)
+    return attrs[texts[0]] if len(texts) == 1 and not rivals.intersection(parts) else None
+
+
+def _with_method(obj: Obj, words: Vocabulary, text: Value | None, ref: Ref) -> None:
+    """Gives a configuration the method that returns its text part, where that is known."""
+    if text is not None:
+        obj.tag = replace(obj.tag, methods={words.configurations.text_method: ref if text == NONE else text})
+
+
 def _part(kind: str, key: str) -> str:
     """The type of a part that does not say it: named after the whole and the part."""
     return f"{kind}_{key.removesuffix('_config')}" if kind else ""
 
 
 def _class_for(
-    it: Interpreter, words: Vocabulary, raw: Mapping[str, Any], written: str, told: ClassV | None
+    it: Interpreter, words: Vocabulary, raw: Mapping[str, Any], written: str, told: ClassV | None, whole: bool
 ) -> ClassV | None:
     """The tree's own class for a configuration: one whose body writes the same type. Several may: then it is the one that
-    its reader names, or else the one that takes most of what the file writes."""
+    its reader names, or else the one that takes most of what the file writes. A class that nothing outside its module names
+    is for parts of what the module describes: files as a whole are read by a class from elsewhere."""
     key = words.configurations.type_key
     if not written:
         return None
@@ -98,6 +120,8 @@ def _class_for(
         if written.encode() not in it.program.corpus.files.get(module.path, b""):
             continue
         cls = class_value(it, module, c.name)
+        if whole and not any(path != module.path for path in it.program.corpus.files_with(c.name)):
+            continue
         if cls is None or it.base.objects[cls.oid].attrs.get(key) != Known(written):
             continue
         init = classes.class_attr(it, cls, "__init__", it.base_state)

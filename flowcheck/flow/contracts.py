@@ -18,7 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Deployment", "Kernels", "load_kernels"]
+__all__ = ["Deployment", "Kernels", "deployment_of", "load_kernels"]
 
 
 class _Table(BaseModel):
@@ -71,6 +71,39 @@ class Deployment:
         """What the facts may say."""
         switches = {"replicated": self.replicas > 1, "a2a": self.a2a, "A2A": self.a2a.upper()}
         return {**self.sizes(), **switches}
+
+
+def deployment_of(
+    facts: FactWords, fixed: Mapping[str, Any], settings: Mapping[str, Any], *, tp: int, fusion: bool
+) -> Deployment:
+    """The deployment that settings (server arguments, by name) describe; ``fixed`` are arguments that nobody models otherwise.
+
+    Raises ValueError where they do not say what it is, where it cannot be, or where it is none that is modelled.
+    """
+    words = {
+        name: literal[1:]
+        for table in (facts.settings, facts.arguments)
+        for name, literal in table.items()
+        if isinstance(literal, str) and literal.startswith("$") and " " not in literal
+    }
+    said: dict[str, Any] = {word: settings[name] for name, word in words.items() if name in settings}
+    for name, usual in fixed.items():
+        if name in settings and settings[name] != usual and (settings[name] or usual):
+            raise ValueError(f"{name} is {_spelled(settings[name])}, and forwards that run so are not followed")
+    a2a = said.get("a2a") or next((b for name, b in facts.backends.items() if settings.get(name) is True), "none")
+    replicas = 1
+    if said.get("replicated"):
+        if "attn_dp" not in said:
+            names = [name for name, word in words.items() if word == "attn_dp"]
+            raise ValueError(f"attention has replicas, and nothing says how many: set {names[0]}")
+        replicas = said["attn_dp"]
+        if isinstance(replicas, bool) or not isinstance(replicas, int):
+            raise ValueError(f"{tp} ranks cannot be {_spelled(replicas)} replicas")
+    return Deployment(tp, replicas, str(a2a), fusion)
+
+
+def _spelled(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class ContractWords(_Table):
@@ -142,7 +175,8 @@ class ForwardWords(_Table):
 
 
 class FactWords(_Table):
-    """Facts of the deployment, beyond those of the vocabulary. What begins with "$" is a word of :class:`Deployment`."""
+    """Facts of the deployment, beyond those of the vocabulary. What begins with "$" is a word of :class:`Deployment`.
+    ``backends``: switches that choose where tokens are sent to experts."""
 
     functions: dict[str, Any]
     settings: dict[str, Any]
@@ -154,6 +188,7 @@ class FactWords(_Table):
     globals: dict[str, Any]
     instances: dict[str, str]
     fusion: dict[str, tuple[Any, Any]]
+    backends: dict[str, str]
 
 
 class Kernels(_Table):

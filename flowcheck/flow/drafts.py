@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowcheck.flow.configurations import configuration
-from flowcheck.flow.forwarding import Forwarding, ModelRun
+from flowcheck.flow.forwarding import Forwarding
+from flowcheck.flow.model_runs import ModelRun
 from flowcheck.flow.requested import Raise
 from flowcheck.flow.setters import raise_of
 from flowcheck.interp import attributes, calls, documents

@@ -7,14 +7,16 @@ final norm.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from flowcheck.data import rules_dir
 from flowcheck.flow import setters, targets
 from flowcheck.flow.contracts import Deployment, Kernels, load_kernels
+from flowcheck.flow.model_runs import Made, ModelRun
 from flowcheck.flow.roles import class_value
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.interp import attributes, calls, classes
@@ -23,7 +25,7 @@ from flowcheck.interp.engine import Config, Interpreter
 from flowcheck.interp.frames import Dead, Frame
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.ranks import rank_in
-from flowcheck.interp.tensors import make
+from flowcheck.interp.tensors import make, view_of
 from flowcheck.interp.trails import Site
 from flowcheck.interp.unify import unified
 from flowcheck.interp.values import (
@@ -43,7 +45,7 @@ from flowcheck.program.modules import Program
 from flowcheck.source import Tree
 from flowcheck.syntax import SyntaxStore
 
-__all__ = ["Arrival", "Forwarding", "ModelRun"]
+__all__ = ["Arrival", "Forwarding"]
 
 
 @dataclass
@@ -56,20 +58,9 @@ class Arrival:
     site: Site | None
 
 
-@dataclass
-class ModelRun:
-    """A built model: its interpreter, its state, and how it was told what to capture."""
-
-    it: Interpreter
-    state: State
-    model: Value
-    layers: int
-    name: str
-    stack: str = ""
-
-
 class Forwarding:
-    """Interpretations of target models of one tree, under one deployment. Each run has an interpreter of its own."""
+    """Interpretations of target models of one tree, under one deployment. Runs of one model have one interpreter, and each
+    a state of its own."""
 
     def __init__(
         self,
@@ -96,6 +87,8 @@ class Forwarding:
         self.program = program if program is not None else Program(SyntaxStore(tree, None))
         self.it: Interpreter | None = None
         self.arrivals: list[Arrival] = []
+        self._made: dict[tuple[str, str], Made] = {}
+        self._lent: tuple[tuple[str, str], Made] | None = None
 
     # ------------------------------------------------------------------------------------------------------ config
     def _literal(self, v: object, name: str = "") -> Value:
@@ -167,12 +160,11 @@ class Forwarding:
         config.externals["flowcheck.true()"] = TRUE
         config.externals["flowcheck.false()"] = FALSE
         config.externals["torch.cuda.is_available()"] = TRUE
+        config.externals["torch.compiler.is_compiling()"] = FALSE
         config.externals["torch.get_device_module()"] = ExternalV(f"torch.{words.device}")
         config.externals["torch.get_default_dtype()"] = ExternalV("torch.bfloat16")
-        it.forced_facts[("value", ("rows",))] = self.rows
         it.forced_facts.update({("value", ("rank", group)): 0 for group in self.deployment.sizes()})
-        it.forced_facts[("value", ("share", ("rows",)))] = max(1, self.rows // self.deployment.sizes()["attn_tp"])
-        it.forced_facts[("value", ("gathered", ("rows",)))] = self.rows * self.deployment.replicas
+        self._tell_rows(it)
         for name, text in members.items():
             found = self._named_member(it, *text.split("."))
             if found is not None:
@@ -180,7 +172,14 @@ class Forwarding:
         arguments = self._arguments(it)
         for name in words.arguments_functions:
             functions[name] = arguments
+        config.globals.update({name: self._arguments_dict(it, name) for name in words.arguments_dicts})
         return it
+
+    def _tell_rows(self, it: Interpreter) -> None:
+        """The number of rows of the batch, of one rank's share of them, and of all replicas together."""
+        it.forced_facts[("value", ("rows",))] = self.rows
+        it.forced_facts[("value", ("share", ("rows",)))] = max(1, self.rows // self.deployment.sizes()["attn_tp"])
+        it.forced_facts[("value", ("gathered", ("rows",)))] = self.rows * self.deployment.replicas
 
     def _named_member(self, it: Interpreter, cls: str, name: str) -> Value | None:
         """A member of an enum of the tree, by name; "$x" is a word of the deployment."""
@@ -219,6 +218,16 @@ class Forwarding:
         it.config.settings = {**obj.attrs, **it.config.settings}
         return Ref(it.base_state.new(obj))
 
+    def _arguments_dict(self, it: Interpreter, name: str) -> Value:
+        """A dict of server arguments, with every key that the tree asks it for."""
+        asked = self.program.corpus.captures(rb"\b" + name.encode() + rb"(?:\.get\(|\[)\s*[\"'](\w+)", name.encode())
+        known = it.config.settings
+        items: dict[Hashable, tuple[Value, Value]] = {
+            it.key(Known(key)): (Known(key), known.get(key, Unknown(f"{name}[{key!r}]", ("arguments", key))))
+            for key in sorted(asked)
+        }
+        return it.new_dict(it.base_state, items)
+
     # ------------------------------------------------------------------------------------------------------- build
     def _named_class(self, it: Interpreter, name: str) -> ClassV | None:
         """A class of the tree, by its name alone."""
@@ -227,6 +236,26 @@ class Forwarding:
                 if getattr(s, "name", None) == name and hasattr(s, "bases"):
                     return class_value(it, module, name)
         return None
+
+    def fresh(self, architecture: str, config: Mapping[str, Any]) -> ModelRun:
+        """A model as :meth:`build` makes it, for one run: what was made for an earlier run is taken, as it was when it was made.
+
+        Raises LookupError, Dead or Budget.
+        """
+        self._lent, key = None, (architecture, json.dumps(config, default=repr))
+        made = self._made.pop(key, None)
+        if made is None:
+            made = Made.of(self.build(architecture, config))
+        self.it, self.arrivals = made.run.it, []
+        self._tell_rows(made.run.it)
+        self._lent = None if made.by_rows else (key, made)
+        return made.again()
+
+    def keep(self) -> None:
+        """The last run of a model of :meth:`fresh` came to a good end: the model may serve for another one."""
+        if self._lent is not None:
+            self._made = dict((self._lent,))
+        self._lent = None
 
     def build(self, architecture: str, config: Mapping[str, Any]) -> ModelRun:
         """Makes a model by interpreting its ``__init__``. Raises LookupError, Dead or Budget."""
@@ -305,6 +334,8 @@ class Forwarding:
                     else:
                         items = [(str(k.value), x) for k, x in (obj.items or {}).values() if isinstance(k, Known)]
                     todo += [(x, dot + name) for name, x in items]
+                elif obj.kind == "tensor" and path and (view := view_of(v, run.state)) is not None:
+                    model.paths.setdefault(view.storage, path)
                 elif obj.kind == "torch module" or (obj.cls is not None and model.is_module(obj.cls)):
                     model.paths[v.oid] = path
                     todo += [(x, dot + name) for name, x in obj.attrs.items() if name[:1] != "#"]

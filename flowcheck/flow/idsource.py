@@ -20,7 +20,7 @@ from flowcheck.flow.relevance import Relevance
 from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.roles import find_roles
 from flowcheck.flow.scenario import Scenario
-from flowcheck.flow.setters import hook_of, left_on, no_hook, recorded
+from flowcheck.flow.setters import capture_requests, hook_of, left_on, no_hook, recorded
 from flowcheck.flow.targets import Target, literal, model_interpreter, target_of
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.flow.width import KeyRead
@@ -83,6 +83,7 @@ class Startup:
     """What the start of a server tells the target: the calls in their order, what each runner recorded, what is left.
 
     ``missing`` is set where the target has nothing to be told by: a server that asks it stops there, as ``stopped`` says.
+    ``final`` is refused (``Requested.is_refused``) where the server stops because the target cannot be told these ids.
     ``unmet``: file and line of calls of this scenario's setter that the tree spells and the walk did not come to. ``reads``: the
     keys of the draft's file that the start asks for.
     """
@@ -144,13 +145,14 @@ class _Start:
         obj.ctor = {p.name: ref if i == 0 else self._parameter(p.name) for i, p in enumerate(init.node.params.items)}
         it.handlers = [[]]
         it.step_limit = it.steps + it.config.max_steps
-        stopped = ""
+        stopped, dead = "", False
         with recorded(it, frozenset(words.capture.setters.values())) as self.journal:
             try:
                 keywords = {k: v for i, (k, v) in enumerate(obj.ctor.items()) if i}
                 calls.call(it, init, [ref], keywords, st, None, it.module_frame(scheduler.module))
             except Dead:
                 stopped = "the scheduler cannot be constructed"
+                dead = True
             except Budget as error:
                 stopped = str(error)
             raised: list[Raised] = it.handlers[0]
@@ -162,11 +164,22 @@ class _Start:
             if site is not None:
                 place = place_of(site)
                 stopped += f" at {place.path}:{place.span.line}"
+        if dead:
+            final = self._refused() or final
         recordings = tuple(dict.fromkeys(self.recordings.values()))
         missing = self._missing()
         calls_ = tuple(dict.fromkeys(self.calls))
         reads = tuple(KeyRead(key, tuple(map(place_of, sites))) for key, sites in self.reads.items())
         return Startup(calls_, recordings, final, self._unmet(), missing, stopped, it.steps, reads)
+
+    def _refused(self) -> Requested | None:
+        """What the target holds when it is told all this again, if the last call certainly raises: None where it does not."""
+        told = list(self.calls)
+        if not told or not all(call.known for call in told):
+            return None
+        again = capture_requests(self.it, self.words, self.target, [call.ids for call in told], method=told[-1].method)
+        self.calls = told
+        return again if again.is_refused else None
 
     def _missing(self) -> NoHook | None:
         it, method = self.it, hook_of(self.words, self.scenario.algorithm)

@@ -12,8 +12,8 @@ from typing import Any
 from flowcheck.flow.contracts import Kernels
 from flowcheck.flow.drafts import BIAS, Built, Draft
 from flowcheck.flow.facts import Place
-from flowcheck.flow.forwarding import ModelRun
 from flowcheck.flow.intake import draft_of
+from flowcheck.flow.model_runs import ModelRun
 from flowcheck.flow.modes import place_of
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.stack import with_deep_stack

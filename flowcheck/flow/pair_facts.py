@@ -195,7 +195,8 @@ def _spelled(told: Told) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NoModel:
-    """Why a tree cannot serve the target: no class is registered (``model_class`` is ""), or its class has no hook.
+    """Why a tree cannot serve the target: its class has no hook, or (``model_class`` is "") nobody knows whether it has one,
+    as no class is registered, or no class of the tree has a hook of that name.
 
     ``inner``: the parts of the target that do have the hook, by their owners.
     """

@@ -95,6 +95,11 @@ class Requested:
         return not self.unclear and certain and (not self.raised or not self.returns)
 
     @property
+    def is_refused(self) -> bool:
+        """Whether the last call certainly raises: nothing but the ids and the configuration decides about it."""
+        return not self.returns and bool(self.raised) and all(each.certain for each in self.raised)
+
+    @property
     def asks_nothing(self) -> bool:
         """Whether the model is left as it was made."""
         return not (self.lists or self.flags or self.settings or self.unclear)

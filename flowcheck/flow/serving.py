@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
-from typing import Any
 
 from flowcheck.data import rules_dir
 from flowcheck.draft.pairing import Pairing
 from flowcheck.flow import boundaries as named
 from flowcheck.flow.capture_plan import CapturePlan, PathPlan, plan
 from flowcheck.flow.capturing import capture
-from flowcheck.flow.contracts import Deployment, Kernels, load_kernels
+from flowcheck.flow.contracts import Deployment, Kernels, deployment_of, load_kernels
 from flowcheck.flow.facts import Path, Phase
 from flowcheck.flow.forwarding import Forwarding
 from flowcheck.flow.id_search import find_ids
@@ -93,6 +93,12 @@ class Serving:
     kernels: Kernels
     say: Progress
     known: dict[tuple[object, ...], tuple[RowRange, ...]] = field(default_factory=dict)
+    forwardings: dict[bool, Forwarding] = field(default_factory=dict)
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """The tree's program, parsed once for all that is asked."""
+        return Program(SyntaxStore(self.tree, None))
 
     def facts(self, *, forwards: bool = True) -> PairFacts:
         """All rows. Without ``forwards``, only what the target is told on each path: no row has states then."""
@@ -101,7 +107,7 @@ class Serving:
         if self.scenario.algorithm.upper() not in self.words.capture.setters:
             return PairFacts(architecture, False, tp=self.tp)
         self.say("following the start of the server")
-        program = Program(SyntaxStore(self.tree, None))
+        program = self.program
         try:
             found = plan(self.tree, program, self.words, self.scenario, self.pairing)
         except NoTarget as error:
@@ -115,7 +121,7 @@ class Serving:
             reason = "the code is nested too deeply for this Python"
             return PairFacts(architecture, True, open=reason, tp=self.tp)
         try:
-            facts = PairFacts(architecture, True, tp=self.tp, deployment=str(self.deployment))
+            facts = PairFacts(architecture, True, tp=self.tp, deployment=str(self._deployment(fusion=False)))
         except ValueError as error:
             return PairFacts(architecture, True, open=str(error), tp=self.tp)
         if forwards:
@@ -153,6 +159,9 @@ class Serving:
         return self.words.capture.setters[self.scenario.algorithm.upper()]
 
     def _no_hook(self, architecture: str, missing: NoHook) -> NoModel:
+        if not any(missing.method.encode() in self.tree.read(path) for path in self.tree.core_paths()):
+            reason = f"no code of it spells {missing.method}, by which a target is told what to capture"
+            return NoModel(architecture, "", missing.method, reason, missing.place)
         reason = f"{missing.model_class} has no {missing.method}"
         return NoModel(architecture, missing.model_class, missing.method, reason, missing.place, missing.inner)
 
@@ -205,7 +214,7 @@ class Serving:
         """A row that says what the target is told, and nothing yet of what it captures."""
         told = tuple(Told(c.method, c.ids, c.key, c.reason, c.place) for c in path.sources)
         open_ = path.open or next((f"what the target is told is not known: {t.reason}" for t in told if t.reason), "")
-        raised = next((r for r in path.requested.raised if r.certain), None) if not path.requested.returns else None
+        raised = path.requested.raised[0] if path.requested.is_refused else None
         return CaptureRow(
             phase=path.phase,
             path=path.path,
@@ -231,8 +240,8 @@ class Serving:
         wrong = next(
             (row for row in rows if row.path is Path.EAGER and row.is_asked and row.boundaries != wanted), None
         )
-        if wrong is None or not wanted:
-            return None
+        if wrong is None or not wanted or (wrong.raised and not any(told.key for told in wrong.told)):
+            return None  # what raises without having been told any ids does so whatever they are
         written = next((told.ids for told in reversed(wrong.told) if told.key), None)
         return self.ids_for(architecture, wrong, wanted, written if not wrong.condition else None)
 
@@ -252,33 +261,26 @@ class Serving:
         return find_ids(told_with, wanted, self.pairing.target.layers, wrong)
 
     def _forwarding(self, fusion: bool) -> Forwarding:
-        settings: dict[str, Any] = dict(self.scenario.settings)
-        deployed = self.deployment
-        return Forwarding(
-            self.tree,
-            tp=deployed.tp,
-            fusion=fusion,
-            dp_attention=deployed.replicas,
-            a2a=deployed.a2a,
-            words=self.words,
-            kernels=self.kernels,
-            settings=settings,
-        )
+        """What runs the target under a switch: one for all questions, so that the model is built once."""
+        if fusion not in self.forwardings:
+            deployed = self._deployment(fusion)
+            self.forwardings[fusion] = Forwarding(
+                self.tree,
+                tp=deployed.tp,
+                fusion=fusion,
+                dp_attention=deployed.replicas,
+                a2a=deployed.a2a,
+                words=self.words,
+                kernels=self.kernels,
+                settings=dict(self.scenario.settings),
+                program=self.program,
+            )
+        return self.forwardings[fusion]
 
-    @property
-    def deployment(self) -> Deployment:
-        """What the scenario's settings say of who shares what. Raises ValueError where the ranks cannot be shared out so."""
-        said: dict[str, object] = {}
-        for name, word in self.kernels.facts.arguments.items():
-            if isinstance(word, str) and word.startswith("$") and name in self.scenario.settings:
-                said[word] = self.scenario.settings[name]
-        replicas = said.get("$attn_dp", 1) if said.get("$replicated") is True else 1
-        a2a = said.get("$a2a")
-        return Deployment(
-            self.tp,
-            replicas if type(replicas) is int else 1,
-            a2a if isinstance(a2a, str) and a2a else "none",
-        )
+    def _deployment(self, fusion: bool) -> Deployment:
+        """Which ranks share what. Raises ValueError where the settings describe nothing that is modelled."""
+        settings, fixed = self.scenario.settings, self.words.scenario.arguments
+        return deployment_of(self.kernels.facts, fixed, settings, tp=self.tp, fusion=fusion)
 
 
 def _left(requested: Requested) -> tuple[Left, ...]:

@@ -109,6 +109,9 @@ class ConfigurationWords(_Table):
     object_keys: tuple[str, ...]
     inner_models: tuple[str, ...]
     text_parts: tuple[str, ...]
+    text_method: str
+    text_method_parts: tuple[str, ...]
+    other_parts: tuple[str, ...]
     width_keys: tuple[str, ...]
     given: tuple[str, ...]
     defaults: dict[str, dict[str, Any]]
@@ -134,6 +137,7 @@ class ScenarioWords(_Table):
     unknown_functions: tuple[str, ...]
     arguments: dict[str, Any]
     arguments_functions: tuple[str, ...]
+    arguments_dicts: tuple[str, ...]
     bags: tuple[str, ...]
     attributes: dict[str, Any]
     expressions: dict[str, Any]

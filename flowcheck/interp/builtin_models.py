@@ -463,6 +463,7 @@ MODELS: dict[str, Model] = {
     "operator.methodcaller": _method_caller,
     "operator.attrgetter": _attr_getter,
     "operator.itemgetter": _item_getter,
+    documents.GIVES: lambda it, a, kw, st, node, fr: a[0],
     "len": _len,
     "isinstance": type_models.isinstance_,
     "issubclass": type_models.issubclass_,

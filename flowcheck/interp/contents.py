@@ -252,11 +252,26 @@ class Content:
 
     def _one_rank_apart(self, others: Content, group: str) -> Content:
         """What each rank has where rank 0 has this and the others have that: what it alone has is its part of a sum."""
-        own = self.terms - others.terms
-        if others.terms - self.terms or any(group in t.pending for t in own):
-            return Content(self.terms & others.terms, "differs from rank to rank")
-        parts = frozenset(Term(t.source, t.number, t.tokens, t.pending | {group}) for t in own)
-        return Content(self.terms & others.terms, self.lost or others.lost).plus(Content(parts))
+        common = self.terms & others.terms
+        parts = None if others.terms - self.terms else Content(self.terms - common)._part_of(group)
+        if parts is None:
+            return Content(common, "differs from rank to rank")
+        return Content(common, self.lost or others.lost).plus(parts)
+
+    def _part_of(self, group: str) -> Content | None:
+        """The content as one rank's part of a sum over a group; None where some of it is a part of one already."""
+        parts: set[Term] = set()
+        for t in self.terms:
+            if isinstance(t.source, Either):  # what is owed stands in what either path made
+                first, second = (x._part_of(group) for x in (t.source.first, t.source.second))
+                if first is None or second is None:
+                    return None
+                parts.add(Term(Either(t.source.event, first, second), t.number, t.tokens, t.pending))
+            elif group in t.pending:
+                return None
+            else:
+                parts.add(Term(t.source, t.number, t.tokens, t.pending | {group}))
+        return Content(frozenset(parts), self.lost)
 
     @property
     def pending(self) -> frozenset[str]:

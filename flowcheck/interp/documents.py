@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 
 from flowcheck.interp.frames import Dead
 from flowcheck.interp.heap import Obj, State
-from flowcheck.interp.values import NONE, Known, Ref, Unknown, Value, join
+from flowcheck.interp.values import NONE, BuiltinV, Known, PartialV, Ref, Unknown, Value, join
 
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
     from flowcheck.interp.frames import Frame
     from flowcheck.syntax import ir
 
-__all__ = ["Absent", "asked", "attribute", "dict_of", "document", "is_document", "paths_of"]
+__all__ = ["GIVES", "Absent", "asked", "attribute", "dict_of", "document", "is_document", "paths_of"]
 
 DEEPEST = 40
+GIVES = "document.gives"
+"""The builtin that gives its first argument, whatever else it is told: what a method of a document is made of."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +31,15 @@ class Absent:
     """What a document says of the names that it does not write.
 
     ``label`` is what people call the document. ``given``: names that a class outside the tree may define; ``defaults``: what
-    such a class is known to give. Any other name raises AttributeError when ``raises``; without, it is not known, for the
-    reader knows that it is there.
+    such a class is known to give; ``methods``: what calling one of its methods gives. Any other name raises AttributeError
+    when ``raises``; without, it is not known, for the reader knows that it is there.
     """
 
     label: str
     given: frozenset[str] = frozenset()
     raises: bool = True
     defaults: Mapping[str, Value] = field(default_factory=dict, compare=False)
+    methods: Mapping[str, Value] = field(default_factory=dict, compare=False)
 
 
 def document(
@@ -77,6 +80,9 @@ def attribute(
     """What reading a name gives that the document does not write."""
     absent = obj.tag
     assert isinstance(absent, Absent)
+    method = absent.methods.get(name)
+    if method is not None:
+        return PartialV(BuiltinV(GIVES), (method,), {})
     known = absent.defaults.get(name)
     if known is not None:
         if it.config.tensors is not None:

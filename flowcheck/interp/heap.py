@@ -373,6 +373,11 @@ def _merge2(a: State, b: State) -> State:
             for oid, obj in lb.objects.items():
                 changed_b.setdefault(oid, obj)
             lb = lb.parent
+    if la is None:  # one of them was flattened since they parted: what both still have is what lies below them
+        la = Layer(None)
+        la.objects = {oid: obj for oid, obj in changed_a.items() if changed_b.get(oid) is obj}
+        for oid in la.objects:
+            del changed_a[oid], changed_b[oid]
     result = State.__new__(State)
     result.base = a.base
     result.epoch = a.epoch
@@ -382,7 +387,7 @@ def _merge2(a: State, b: State) -> State:
     objects = result.top.objects
     below = State.__new__(State)
     below.base = a.base
-    below.top = la if la is not None else Layer(None)
+    below.top = la
     if a.base.unify is not None:
         changed_b = a.base.unify(changed_a, changed_b, below)
     for oid, obj in changed_a.items():

@@ -248,6 +248,26 @@ def _add_norm(k: Contract, c: Call) -> Value | None:
     return TupleV([like(c.it, c.st, x, _normed(c, total, c.path), c.site), total])
 
 
+def _norm_add(k: Contract, c: Call) -> Value | None:
+    """The norm of the first inputs, plus the last one, times the argument that the contract names. Of several first inputs
+    the norms are added, and the sum has a norm of its own."""
+    *parts, residual = (c.tensor(which) for which in k.inputs)
+    scalar = c.argument(str(k.value))
+    if residual is None or scalar is None:
+        return None
+    normed: Ref | None = None
+    for i, x in enumerate(parts):
+        if x is None:
+            return None
+        part = like(c.it, c.st, x, _normed(c, x, f"{c.path}.{i}" if len(parts) > 1 else c.path), c.site)
+        normed = part if normed is None else tensor_ops.added(c.it, normed, part, c.st, c.site)
+    if normed is None:
+        return None
+    if len(parts) > 1:
+        normed = like(c.it, c.st, normed, _normed(c, normed, c.path), c.site)
+    return tensor_ops.binary(c.it, "*", tensor_ops.added(c.it, normed, residual, c.st, c.site), scalar, c.st, c.site)
+
+
 def _reduced(k: Contract, c: Call, ref: Ref) -> tuple[Segment, ...]:
     assert k.group is not None
     view = view_of(ref, c.st)
@@ -440,6 +460,7 @@ KINDS: dict[str, Kind] = {
     "module": _module,
     "norm": _norm_of,
     "add-norm": _add_norm,
+    "norm-add": _norm_add,
     "add-norm-in-place": _add_norm_in_place,
     "all-reduce": _all_reduce,
     "reduce-scatter": _reduce_scatter,

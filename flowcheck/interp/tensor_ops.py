@@ -68,7 +68,7 @@ def binary(it: Interpreter, op: str, a: Value, b: Value, st: State, site: Site |
     if op in ("+", "-"):
         return added(it, a, b, st, site, 1 if op == "+" else -1)
     if op in ("*", "/"):
-        scaled = _scaled(op, a, b, st, site)
+        scaled = _scaled(it, op, a, b, st, site)
         if scaled is not None:
             return like(it, st, scaled[0], scaled[1], site)
     made = opaque(st, op, (a, b), site)
@@ -92,7 +92,9 @@ def _is_factor(v: Value, st: State) -> bool:
     return is_tensor(v, st) and is_bare(content_of(st, v))
 
 
-def _scaled(op: str, a: Value, b: Value, st: State, site: Site | None) -> tuple[Value, tuple[Segment, ...]] | None:
+def _scaled(
+    it: Interpreter, op: str, a: Value, b: Value, st: State, site: Site | None
+) -> tuple[Value, tuple[Segment, ...]] | None:
     """A tensor, and what it holds times (or divided by) something that no contribution is in; None when both have some."""
     pairs = ((a, b),) if op == "/" else ((a, b), (b, a))
     for tensor, factor in pairs:
@@ -105,7 +107,7 @@ def _scaled(op: str, a: Value, b: Value, st: State, site: Site | None) -> tuple[
                     return None
                 number = 1 / number
             return tensor, tuple(Segment(s.width, s.content.times(number)) for s in read(st, tensor))
-        token = _token(factor, st) if not _is_factor(tensor, st) else None
+        token = _token(it, factor, st) if not _is_factor(tensor, st) else None
         token = token if token is not None else _gate(tensor, factor, st)
         if token is not None:
             token = token if op == "*" else f"1/{token}"
@@ -113,13 +115,17 @@ def _scaled(op: str, a: Value, b: Value, st: State, site: Site | None) -> tuple[
     return None
 
 
-def _token(factor: Value, st: State) -> str | None:
-    """What names a factor: a number that does not change during a run, or a tensor without contributions."""
+def _token(it: Interpreter, factor: Value, st: State) -> str | None:
+    """What names a factor: a number that does not change during a run, or a tensor without contributions, which has the name
+    that the model has for it if there is one."""
     if isinstance(factor, Unknown) and factor.key is not None:
         return repr(factor.key)[-120:]
     if is_tensor(factor, st):
         content = content_of(st, factor)
         if is_bare(content):
+            view, model = view_of(factor, st), it.config.tensors
+            if view is not None and model is not None and view.storage in model.paths:
+                return model.paths[view.storage]
             return str(content)[-120:]
     return None
 
@@ -200,7 +206,7 @@ def in_place(it: Interpreter, op: str, target: Ref, other: Value, st: State, sit
     if op in ("+", "-"):
         write(it, st, target, _sum(target, other, st, site, 1 if op == "+" else -1), site)
         return
-    scaled = _scaled(op, target, other, st, site) if op in ("*", "/") else None
+    scaled = _scaled(it, op, target, other, st, site) if op in ("*", "/") else None
     if scaled is not None and scaled[0] == target:
         write(it, st, target, scaled[1], site)
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flowcheck.checks import findings as found
 from flowcheck.checks.capture_mode import ORDER, REQUIRED
-from flowcheck.checks.rules import RuleBook
+from flowcheck.checks.rules import RuleBook, Severity
 from flowcheck.checks.run import Selection, Verdicts, verdicts
 from flowcheck.flow import facts as known
 from flowcheck.flow.pair_facts import CaptureRow
@@ -134,7 +134,7 @@ def build_pair_report(
     shown = [finding for finding in findings if selected.keeps(finding)]
     reported = _findings(shown, rules, Lines(lambda _: None), "")
     left = left_without_tree(pairing, algorithm)
-    ends = [finding.verdict for finding in findings]
+    ends = [finding.verdict for finding in findings if finding.severity is not Severity.NOTE]
     draft, target = plain(pairing.draft.label), plain(pairing.target.label)
     return model.Report(
         tool=model.Tool(name="flowcheck", version=version),

@@ -129,11 +129,24 @@ def test_the_right_boundaries_in_parts_are_wrong(reach: Reach, rule: str) -> Non
     assert ends(facts, made(3, 31, 59)) == [("violated", (rule,)), ("proved", ())]
 
 
-def test_rows_of_other_replicas_are_wrong() -> None:
-    everybody = row(E, EAGER, 3, 31, 59)
-    states = tuple(replace(state, rows="rows of all ranks of tp") for state in everybody.states)
-    facts = served(replace(everybody, states=states))
-    assert ends(facts, made(3, 31, 59)) == [("violated", ("HS210",))]
+def test_the_right_boundaries_with_rows_of_others_are_wrong() -> None:
+    gathered = row(E, EAGER, 3, 31, 59)
+    gathered = replace(gathered, states=tuple(replace(x, rows="rows of all ranks of tp") for x in gathered.states))
+    (finding,) = found(served(gathered), made(3, 31, 59))
+    assert (finding.rule, finding.place) == ("HS210", place(MODEL, 88))
+    assert "rows of all ranks of tp" in finding.message
+    assert ends(served(gathered), made(3, 31, 59)) == [("violated", ("HS210",))]
+
+
+def test_a_graph_is_not_compared_with_an_eager_forward_that_is_not_known() -> None:
+    unknown = row(V, EAGER, 3, None, 59, reason="? an unknown kernel")
+    graph = row(V, GRAPH, 2, 30, 58)
+    assert ends(served(unknown, graph), made(3, 31, 59)) == [("unproved", ("HS219",)), ("violated", ("HS201",))]
+    known = replace(row(V, EAGER, 3, 31, 59), batch=">4096 tok")
+    found_ = found(served(replace(unknown, batch="<=4096 tok"), known, graph), made(3, 31, 59))
+    (differs,) = (each for each in found_ if each.rule == "HS205")
+    assert "3, 31, 59" in differs.message
+    assert "?" not in differs.message
 
 
 def test_other_boundaries_in_parts_are_two_findings() -> None:

@@ -192,7 +192,7 @@ def test_a_tree_that_has_no_model_of_the_target_leaves_a_question() -> None:
     draft, target = HEALTHY_PAIR.split()
     done = run(REAL, "scan", "fixtures/mode-healthy", "--no-cache", "--draft", draft, "--target", target)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "warning[HS204] the target is not known to this tree" in done.stdout
+    assert "warning[HS204] whether this tree can tell the target" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("4 questions: 3 proved, 0 violated, 1 unproved;")
 
 

@@ -168,6 +168,10 @@ class TestIds:
         assert Kind.IDS_OUT_OF_RANGE not in self.of(1, 29, 60)
         assert Kind.IDS_OUT_OF_RANGE not in self.of(3, 29, 61)  # boundaries: nothing else is possible
 
+    def test_ids_that_were_declared_to_be_boundaries_are_in_range(self) -> None:
+        asked = pair(draft("gpt-oss-120b.nvidia-eagle3-v3"), target("gpt-oss-120b"), declared=(24, 30, 36))
+        assert Kind.IDS_OUT_OF_RANGE not in kinds(asked)
+
     def test_dflash_of_a_deeper_target(self) -> None:
         made = pair(draft("qwen3-8b.specforge-dflash"), target("qwen3.5-4b", hidden_size=4096))
         assert Kind.IDS_OUT_OF_RANGE in kinds(made)

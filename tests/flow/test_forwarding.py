@@ -45,6 +45,11 @@ LATE = {
 }
 """Every layer leaves its last sum to the next one."""
 
+FUSED = (
+    'global_server_args_dict["tp_size"] == 1 or global_server_args_dict.get("enable_flashinfer_allreduce_fusion", True)'
+)
+DICT = "import torch\n\nglobal_server_args_dict = {}\nglobal_server_args_dict.update(torch.load('arguments'))\n"
+
 EXACT = [
     pytest.param({}, [1, 3], (2, 4), id="the residual is added"),
     pytest.param({}, None, (2, 3), id="the tree's own default"),
@@ -59,6 +64,18 @@ EXACT = [
     pytest.param({APPEND: "captured.append((residual + hidden_states).contiguous())"}, [1], (2,), id="contiguous"),
     pytest.param({AFTER: LAST + AFTER}, [1, 5], (2, 6), id="the input of the final norm"),
     pytest.param({}, [1, 5], (2,), id="the last layer's output is never captured"),
+    pytest.param(
+        {APPEND: f"captured.append(hidden_states if torch.compiler.is_compiling() else {SUM})"},
+        [1],
+        (2,),
+        id="nothing compiles what runs eagerly",
+    ),
+    pytest.param(
+        {APPEND: f"captured.append(hidden_states if {FUSED} else {SUM})", "import torch\n": DICT},
+        [1],
+        (2,),
+        id="server arguments in a dict",
+    ),
 ]
 
 
@@ -346,3 +363,67 @@ def test_a_setter_that_refuses(tmp_path: Path) -> None:
     found = of_told(tmp_path, edits, [-1, 2])
     assert found.raised is not None
     assert found.raised[0] == "ValueError"
+
+
+SCALED = {
+    "        self.attn = Mlp(config)\n": (
+        '        self.register_buffer("scale", torch.ones(1))\n        self.attn = Mlp(config)\n'
+    ),
+    "        hidden_states = self.mlp(hidden_states)\n        return hidden_states, residual\n": (
+        "        hidden_states = self.mlp(hidden_states)\n"
+        "        return hidden_states * self.scale, residual * self.scale\n"
+    ),
+}
+"""Every layer scales the whole stream."""
+
+
+def test_layers_that_scale_the_whole_stream(tmp_path: Path) -> None:
+    """What later layers multiply it by is not in a boundary; what its own layer does not yet multiply it by is not either."""
+    assert run(tmp_path / "plain", SCALED, [1, 3]).boundaries == (2, 4)
+    late = {**SCALED, APPEND: "captured.append((hidden_states + residual) * layer.scale)"}
+    early = {**SCALED, APPEND: "captured.append(hidden_states / self.layers[i - 1].scale + residual)"}
+    for edits in (late, early):
+        found = run(tmp_path / str(len(edits[APPEND])), edits, [1, 3])
+        assert found.boundaries == (None, None)
+        assert all(s.boundary.certain and "counts otherwise" in s.boundary.reason for s in found.states)
+
+
+NORM_ADD = """
+def gemma_rmsnorm_residual_scalar(x, weight, residual, scalar, eps=1e-6):
+    out = torch.empty_like(x)
+    kernel[(1,)](x, weight, residual, scalar, out)
+    return out
+
+
+class Layer(nn.Module):
+"""
+
+
+def test_a_norm_a_residual_and_a_scale_in_one_kernel(tmp_path: Path) -> None:
+    edits = {
+        **SCALED,
+        "class Layer(nn.Module):\n": NORM_ADD.lstrip(),
+        "        return hidden_states * self.scale, residual * self.scale\n": (
+            "        norm = self.input_layernorm\n"
+            "        summed = gemma_rmsnorm_residual_scalar(hidden_states, norm.weight.data, residual, self.scale, norm.eps)\n"
+            "        return torch.zeros_like(summed), summed\n"
+        ),
+    }
+    assert run(tmp_path, edits, [1, 3]).boundaries == (2, 4)
+
+
+BY_ROWS = "captured.append(hidden_states if input_ids.shape[0] > 64 else hidden_states + residual)"
+
+
+@pytest.mark.parametrize("append", [f"captured.append({SUM})", BY_ROWS])
+def test_runs_of_one_model_do_not_see_each_other(tmp_path: Path, append: str) -> None:
+    """Models are built once: what one run stores, is told or notes is not there for the next."""
+    tree = open_source(str(write_tree(tmp_path, {APPEND: append})))
+    shared = Forwarding(tree)
+    asked: list[tuple[Sequence[Sequence[int] | None], str, int]] = [
+        ([[1]], "extend", 37), ([[2], None], "verify", 4096), ([], "extend", 37), ([[-1, 1]], "verify", 1), ([[1]], "extend", 37),
+    ]  # fmt: skip
+    for told, phase, rows in asked:
+        shared.rows = rows
+        found = capture(shared, "TinyForCausalLM", CONFIG, (), (phase,), told=told)
+        assert found == capture(Forwarding(tree, rows=rows), "TinyForCausalLM", CONFIG, (), (phase,), told=told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from flowcheck.interp.contents import Content, Rows, Width, leaves, named, value_of, width_of
+from flowcheck.interp.contents import Content, Rows, Width, either, leaves, named, one_rank_apart, value_of, width_of
 from flowcheck.interp.values import Known, Unknown
 
 H = Width(0, ((("config", "hidden_size"), 1),))
@@ -68,6 +68,25 @@ def test_a_sum_over_ranks(a: Content) -> None:
     complete = Content(frozenset(t for t in a.terms if not t.pending))
     partial = Content(frozenset(t for t in a.terms if t.pending))
     assert done == complete.times(8).plus(partial.reduced("tp", 8))
+
+
+def test_what_rank_0_alone_has_of_one_or_the_other_is_its_part_of_a_sum() -> None:
+    common, a, b = named("common"), named("a"), named("b", "ep")
+    own = common.plus(either(1, a, b))
+    with one_rank_apart("tp"):
+        held = own.joined(common)
+    assert held.lost is None
+    assert held.pending == {"tp", "ep"}
+    assert held.reduced("tp", 8) == common.times(8).plus(either(1, a, b)), "no part is counted once for each rank"
+    assert held.reduced("ep", 4).pending == {"tp"}, "a sum over another group completes nothing"
+
+
+def test_a_part_of_a_sum_that_rank_0_has_by_one_path_is_not_known() -> None:
+    own = named("common").plus(either(1, named("a", "tp"), named("a")))
+    with one_rank_apart("tp"):
+        held = own.joined(named("common"))
+    assert held.lost is not None
+    assert held.terms == named("common").terms
 
 
 def test_rows() -> None:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.release
 
-SHARES = {"0.5.6": (2, 0), "0.5.9": (2, 1), "0.5.14": (16, 3), "0.5.23": (24, 5)}
+SHARES = {"0.5.6": (4, 0), "0.5.9": (8, 1), "0.5.14": (32, 3), "0.5.23": (48, 5)}
 """Every n-th operator, from the k-th on, is tried on a release: a scan of a newer one takes several times as long."""
 
 EVERYWHERE = (
@@ -76,7 +76,7 @@ class Shelf:
         """How many sites of an operator are tried, 0 being all."""
         if operator not in EVERY_SITE:
             return 1
-        return 0 if SHARES.get(version, (1, 0))[0] < 4 else 4
+        return 0 if SHARES.get(version, (1, 0))[0] <= 8 else 4
 
     def close(self) -> None:
         if self.laboratory is not None:

@@ -131,7 +131,7 @@ SHALLOW = [
     ("0.5.9", "deepseek-v3"), ("0.5.9", "glm-4.5"), ("0.5.9", "glm-5.2"), ("0.5.9", "llama-4-scout"),
     ("0.5.9", "longcat-flash"), ("0.5.9", "ling-flash-2.0"), ("0.5.9", "qwen2.5-vl-7b"), ("0.5.9", "qwen3-30b-a3b"),
     ("0.5.9", "qwen3-next-80b-a3b"), ("0.5.9", "qwen3-coder-30b-a3b"), ("0.5.23", "deepseek-v3"), ("0.5.23", "glm-4.5"),
-    ("0.5.23", "glm-4.7-flash"),
+    ("0.5.23", "glm-4.7-flash"), ("0.5.23", "longcat-flash"), ("0.5.23", "gemma4-31b"),
 ]  # fmt: skip
 
 
