@@ -60,5 +60,3 @@ def _named(st: State, ref: Ref, segment: Segment, arrived: Sequence[Segment], st
     place: Place | None = place_of(site) if site is not None else None
     width = str(segment.width) if segment.width is not None else "?"
     return Captured(now, now, str(view.rows), width, place, None, None)
-
-
