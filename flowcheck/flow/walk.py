@@ -159,9 +159,10 @@ class Walk:
     # ---------------------------------------------------------------------------------------------------- entities
     def _build(self) -> None:
         it, words = self.it, self.words
+        self.program.patches.roots.update(c.module.name for c in self.roles.schedulers)
         names.apply_patches(it)
         if self.relevance is not None:
-            self.relevance.always |= {attribute for _, _, attribute in self.program.patches}
+            self.relevance.always |= it.patched
         base = it.base_state
         self.frame = it.module_frame(self.roles.schedulers[0].module)
         arguments = Obj("free", self.roles.arguments)

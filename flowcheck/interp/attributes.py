@@ -245,7 +245,7 @@ def _of_member(
     if isinstance(v, FuncV):
         return bind(it, v, b, b.cls, fr, st, node)
     if v is not None:
-        return v
+        return _bind_each(it, v, b, b.cls, fr, st, node)
     if name == "__class__":
         return b.cls
     if isinstance(b.value, Known) and b.cls.enum_kind in ("IntEnum", "IntFlag", "StrEnum"):
@@ -323,7 +323,23 @@ def _of_class(
         if reader is not None:
             return calls.call(it, reader, [NONE, b], {}, st, node, fr)
     bound = names.drop_unbound(v)
+    if isinstance(bound, Union):
+        bound = union_of([BoundV(x, b) if isinstance(x, FuncV) and x.kind == "class" else x for x in bound.items])
     return elsewhere.joined(it, b, name, bound, False, fr) if bound is not None else Unknown(f"{b.name}.{name}")
+
+
+def _bind_each(
+    it: Interpreter, v: Value, self_: Value, cls: ClassV, fr: Frame, st: State, node: ir.Node | None
+) -> Value:
+    """What an instance sees of a class attribute that may be one of several functions."""
+    if not isinstance(v, Union) or not any(isinstance(x, FuncV) for x in v.items):
+        return v
+    arms: list[tuple[State, Callable[[State], Value]]] = [
+        (st.fork(), lambda s, x=x: bind(it, x, self_, cls, fr, s, node) if isinstance(x, FuncV) else x)  # type: ignore[misc]
+        for x in v.items
+        if x is not UNBOUND
+    ]
+    return it.both(st, arms)
 
 
 def bind(it: Interpreter, v: FuncV, self_: Value, cls: ClassV, fr: Frame, st: State, node: ir.Node | None) -> Value:
@@ -513,6 +529,7 @@ def _beyond_instance(
                 return calls.call(it, reader, [b, obj.cls], {}, st, node, fr)
         if isinstance(cv, FieldSpec):
             cv = cv.default if cv.default is not None else Unknown(f"the field {name}")
+        cv = _bind_each(it, cv, b, obj.cls, fr, st, node)
         cv = elsewhere.joined(it, obj.cls, name, cv, False, fr)
         if obj.kind == "skeleton" and not isinstance(cv, BoundV):
             written = elsewhere.asked(it, b, name, skeletons.attribute(it, b, obj, name, fr, st), fr)

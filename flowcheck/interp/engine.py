@@ -150,6 +150,8 @@ class Interpreter:
         self.quiet = 0
         self.opaque: set[int] = set()
         self.handed = 0
+        self.patched: set[str] = set()  # what one module stores into another's classes and variables
+        self.patching = False
         self.hooked_reads = False
         self.budgets: list[int] = []
         self.effect_statement: ir.Node | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import attributes, calls, changes, classes, elsewhere, functions, operators, refine, skeletons
 from flowcheck.interp.confined import confinement, is_followed
-from flowcheck.interp.frames import Dead
+from flowcheck.interp.frames import Dead, LazyCut
 from flowcheck.interp.heap import State
 from flowcheck.interp.values import (
     NONE,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from flowcheck.interp.frames import Frame
 
 BUILTIN_NAMES = frozenset(dir(builtins))
+PATCH_BUDGET = 4_000
+"""Steps of a function that may replace functions of others."""
 MOST_ROUNDS = 4
 """A module variable whose writers store what depends on it is asked for so often, until nothing new is stored."""
 
@@ -280,13 +283,31 @@ def run_top(it: Interpreter, module: Module, statement: ir.Stmt) -> None:
 
 
 def apply_patches(it: Interpreter) -> None:
-    """Runs what modules of the tree store into the classes and functions of others when they are imported."""
-
-    for module, name, _ in it.program.patches:
-        try:
-            global_value(it, module, name, it.base_state)
-        except Dead:
+    """Runs what modules of the tree store into the classes and functions of others: when they are imported, and in
+    functions that may be called later (what was there may be there still)."""
+    for module, statements in it.program.patches.at_import:
+        run = module.body if module.ordered and module not in it.running else statements
+        if module.ordered:
+            it.running.add(module)
+        for statement in run:
+            with suppress(Dead):
+                run_top(it, module, statement)
+    for module, f in it.program.patches.later:
+        name, _, method = f.qualname.partition(".")
+        v = global_value(it, module, name, it.base_state)
+        if method:
+            v = classes.class_attr(it, v, method, it.base_state) if isinstance(v, ClassV) else None
+        if not isinstance(v, FuncV):
             continue
+        given: list[Value] = [Unknown(f"{f.qualname}({p.name})") for p in f.params.items if p.default is None]
+        it.patching = True
+        try:
+            with it.outside(), it.uncharged(PATCH_BUDGET):
+                calls.call(it, v, given, {}, it.base_state, None, it.module_frame(module))
+        except (Dead, LazyCut):
+            continue
+        finally:
+            it.patching = False
 
 
 def force(it: Interpreter, module: Module, name: str, v: Value) -> Value:

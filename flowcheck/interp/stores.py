@@ -106,6 +106,14 @@ def set_(it: Interpreter, b: Value, name: str, v: Value, fr: Frame, st: State, n
         oid = b.oid if isinstance(b, ClassV) else it.module_oid(b.module)
         if isinstance(b, ModuleV):
             names.before_store(it, b.module, name, st)
+        if it.in_base and (b.module is not fr.module or it.patching):
+            it.patched.add(name)
+        if it.patching:  # it may be stored or not, before or after what is asked
+            if isinstance(b, ClassV):
+                held = classes.class_attr(it, b, name, st)
+            else:
+                held = names.global_value(it, b.module, name, st)
+            v = v if held is None else join(held, v)
         st.write(oid).attrs[name] = v
     elif isinstance(b, Unknown):
         _unknown_store(it, name, v, fr, st, node)

@@ -10,6 +10,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from flowcheck.program.patching import Patches
 from flowcheck.program.placing import Places
 from flowcheck.program.slicing import SliceCache, target_names
 from flowcheck.program.spelling import leaves
@@ -45,9 +46,6 @@ def _is_namespace(e: ir.Expr) -> bool:
     )
 
 
-_PATCH = re.compile(
-    rb"^(\w+)(?:\.\w+)*\.(\w+)[ \t]*=(?!=)|^setattr\([ \t]*(\w+)(?:\.\w+)*[ \t]*,[ \t]*[\"'](\w*)[\"']", re.M
-)
 _GLOBAL = re.compile(r"^[ \t]+global\s+([^\n]*)", re.M)
 _STORED = re.compile(r"\.(\w+)[ \t]*(?::[^=\n]+)?=(?!=)")
 
@@ -340,22 +338,11 @@ class Program:
         return found
 
     @cached_property
-    def patches(self) -> list[tuple[Module, str, str]]:
-        """Stores at the top level of modules into what other modules define: the module, the name whose attribute is
-        stored, and the attribute. Modules that nothing imports are left out."""
-        found: list[tuple[Module, str, str]] = []
-        for path, data in self.corpus.files.items():
-            hits = {(m.group(1) or m.group(3), m.group(2) or m.group(4) or b"") for m in _PATCH.finditer(data)}
-            module = self.module_at(path) if hits else None
-            if module is None or not self._imported(module):
-                continue
-            for root, attribute in sorted(hits):
-                name = root.decode()
-                if name not in module.defined and name in module.bindings:
-                    found.append((module, name, attribute.decode()))
-        return found
+    def patches(self) -> Patches:
+        """What modules of the tree store into what others define."""
+        return Patches(self)
 
-    def _imported(self, module: Module) -> bool:
+    def is_imported(self, module: Module) -> bool:
         """Whether an import anywhere spells the module's last name."""
         last = module.name.rsplit(".", 1)[-1].encode()
         pattern = re.compile(rb"^[ \t]*(?:from|import)\b[^\n]*\b" + last + rb"\b|^[ \t]+" + last + rb"\b[ \t]*,", re.M)

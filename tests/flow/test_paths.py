@@ -10,6 +10,7 @@ import pytest
 from tests.flow.broken import BROKEN
 from tests.flow.broken_from_afar import FROM_AFAR, HEALTHY_FROM_AFAR
 from tests.flow.broken_names import HEALTHY_NAMES, NAMES
+from tests.flow.broken_patches import HEALTHY_PATCHES, PATCHES
 from tests.flow.broken_recordings import HEALTHY_RECORDINGS, RECORDINGS
 from tests.flow.broken_state import HEALTHY_STATE, STATE
 from tests.flow.broken_ways import HARD
@@ -23,8 +24,15 @@ REFUSED = (
 )
 """A graph that the tree refuses to replay loses nothing: a warning, and CPython has nothing to say."""
 
-HARMFUL = (*BROKEN, *HARD, *FROM_AFAR, *RECORDINGS, *NAMES, *STATE)
-HARMLESS = (*HEALTHY_REWRITES, *HEALTHY_FROM_AFAR, *HEALTHY_RECORDINGS, *HEALTHY_NAMES, *HEALTHY_STATE)
+HARMFUL = (*BROKEN, *HARD, *FROM_AFAR, *RECORDINGS, *NAMES, *STATE, *PATCHES)
+HARMLESS = (
+    *HEALTHY_REWRITES,
+    *HEALTHY_FROM_AFAR,
+    *HEALTHY_RECORDINGS,
+    *HEALTHY_NAMES,
+    *HEALTHY_STATE,
+    *HEALTHY_PATCHES,
+)
 
 
 @pytest.fixture(scope="module")

@@ -1076,6 +1076,16 @@ def test_a_patched_function_of_a_module_is_seen() -> None:
     assert _main({"program.py": program, "row.py": ROW, "patch.py": patch}) == Known("LAST")
 
 
+def test_an_import_is_not_cut_short_by_the_budget_of_a_call() -> None:
+    row = "def size(n):\n    return n * 2\n\n\nWANTED, SIZES = 'FULL', [size(n) for n in range(9)]\n"
+    it = Interpreter(Program(SyntaxStore(MemoryTree({"row.py": row}))), Config(tracked=TRACKED))  # type: ignore[arg-type]
+    module = it.program.module("pkg.row")
+    assert module is not None
+    it.budgets.append(it.steps + 5)
+    assert names.global_value(it, module, "WANTED", it.base_state) == Known("FULL")
+    assert it.budgets[0] > it.steps  # and the call has left of its own what it had
+
+
 @pytest.mark.parametrize("how", ["importlib.import_module('pkg.row')", "__import__('pkg.row').row"])
 def test_a_module_by_its_name_is_that_module(how: str) -> None:
     program = f"import importlib\n\n\ndef main():\n    return {how}.run()\n"
