@@ -171,7 +171,8 @@ def assumptions_of(facts: PairFacts) -> list[model.Assumption]:
         for text in row.assumptions:
             users.setdefault(text, []).append(label_of(row))
     if facts.rows:
-        users.setdefault(f"deployed on {facts.deployment}", [label_of(row) for row in facts.rows])
+        if facts.deployment:
+            users.setdefault(f"deployed on {facts.deployment}", [label_of(row) for row in facts.rows])
         text = "kernels, linear layers and collectives do what their contracts say; captured states are named by layer"
         users.setdefault(text, [label_of(row) for row in facts.rows])
     return [
