@@ -13,7 +13,7 @@ from flowcheck.flow.lasting_changes import changed_by
 from flowcheck.flow.model_runs import ModelRun
 from flowcheck.flow.modes import place_of
 from flowcheck.flow.stack import with_deep_stack
-from flowcheck.interp.contents import Content, Normed
+from flowcheck.interp.contents import Content, Normed, Rows
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.frames import Budget, Dead, Raised
 from flowcheck.interp.tensors import content_of, is_tensor, read, tensors_in, view_of
@@ -139,7 +139,7 @@ def _read_arrival(
         arrived = [s for ref in given for s in read(arrival.state, ref)]
         held = frozenset(v.rows for ref in given if (v := view_of(ref, arrival.state)) is not None)
         attribute = forwarding.kernels.forward.result_attribute
-        if all(state.boundary.certain for state in states):  # of what is not known, the place of the capture says more
+        if all(map(_is_whole, states)):  # of what is wrong before, the place of the capture says more
             states = handed_on(run.state, result, attribute, arrived, held, stream_of(run, arrival)) or states
     return Capture(
         run.name, phase, told, run.layers, states, width, rows, concat,
@@ -197,6 +197,11 @@ def _states(run: ModelRun, arrival: Arrival, stream: Stream) -> tuple[tuple[Capt
     if items is None:
         return (), f"the captured states are {v!r}"
     return tuple(_captured(run, arrival, x, container, stream) for x in items), None
+
+
+def _is_whole(state: Captured) -> bool:
+    """Whether a state is known, and has reached the processor whole and with its rows."""
+    return state.boundary.certain and state.boundary.reach is Reach.COMPLETE and state.rows == str(Rows())
 
 
 def _captured(run: ModelRun, arrival: Arrival, v: Value, container: int | None, stream: Stream) -> Captured:
