@@ -143,7 +143,7 @@ def test_an_error_ends_the_helpers(root: Path) -> None:
 
 # --------------------------------------------------------------------------------------------------------- interrupts
 SCRIPT = """
-import multiprocessing, sys, time
+import multiprocessing, signal, sys, time
 from concurrent.futures import wait
 from flowcheck.flow import Scenario
 from flowcheck.flow.crew import Crew
@@ -152,6 +152,7 @@ from tests.flow.test_crew import question
 from flowcheck.source import open_source
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes what runs in the background deaf to it
     with open_source(sys.argv[1]) as tree, Crew(question(tree), 2) as helpers:
         wait([helpers._prepared])
         busy = helpers._submit(time.sleep, 600)
