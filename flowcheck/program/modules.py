@@ -137,6 +137,7 @@ class Module:
                     root = _root(s.value.args[0].value)
                     if root is not None:
                         self._bind(root, top)
+                        self.ordered = self.ordered or root[:1].isupper()
                 elif root is not None and isinstance(s.value.func, ir.Attribute):
                     self._bind(root, top)
                 effects.append(s)

@@ -56,8 +56,8 @@ class Patches:
 
     @property
     def at_import(self) -> Iterator[tuple[Module, list[ir.Stmt]]]:
-        """The modules that change others when they are imported, and their statements that may. Modules that nothing
-        imports are left out."""
+        """The modules that change others when they are imported, and their statements that may, with those before that take
+        something of another module: it may be what is replaced. Modules that nothing imports are left out."""
         for path, data in self._program.corpus.files.items():
             if path not in self._direct and not self._calls(data):
                 continue
@@ -66,7 +66,8 @@ class Patches:
                 continue
             found = [s for s in module.body if not _is_main(s) and self._changes(module, s)]
             if found and (self._program.is_imported(module) or module.name in self.roots):
-                yield module, found
+                last = module.body.index(found[-1])
+                yield module, [s for s in module.body[: last + 1] if s in found or self._keeps(module, s)]
 
     @property
     def later(self) -> Iterator[tuple[Module, ir.FunctionDef]]:
@@ -213,6 +214,32 @@ class Patches:
             ):
                 return True
         return False
+
+    def _keeps(self, module: Module, s: ir.Stmt) -> bool:
+        """Whether a statement of a module's top level reads an attribute of what it imports from the tree."""
+        parts: object = s
+        if isinstance(s, ir.FunctionDef):
+            parts = (s.params, s.decorators)
+        elif isinstance(s, (ir.Import, ir.ImportFrom)):
+            return False
+        for x in sub_expressions(parts):
+            root: str | None = None
+            if isinstance(x, ir.Attribute):
+                root = root_of(x)
+            elif isinstance(x, ir.Call) and isinstance(x.func, ir.Name) and x.func.id in ("getattr", "vars") and x.args:
+                root = root_of(x.args[0].value)
+            if root is not None and self._is_of_the_tree(module, root):
+                return True
+        return False
+
+    def _is_of_the_tree(self, module: Module, name: str) -> bool:
+        """Whether a module imports a name from the tree."""
+        program = self._program
+        return any(
+            (isinstance(s, ir.ImportFrom) and program.inside(program.resolve(module, s)))
+            or (isinstance(s, ir.Import) and any(program.inside(dotted) for dotted, _ in s.names))
+            for s in module.bindings.get(name, ())
+        )
 
     @staticmethod
     def _is_anothers(module: Module, target: ir.Attribute | ir.Subscript) -> bool:

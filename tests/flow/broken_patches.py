@@ -30,6 +30,7 @@ def made(cls, batch, runner):
 
 REPLACEMENT = classmethod(made)
 """
+HARMLESS_BATCH = BATCH.replace("capture_hidden_mode = CaptureHiddenMode.LAST", "seen = True")
 READ = """
 def REPLACEMENT(self):
     return False
@@ -88,14 +89,14 @@ TARGETS = (
     ("metadata", METADATA, "LogitsMetadata", "from_forward_batch", "HS103 HS104"),
 )
 
-QUESTIONS = {("a-batch", way) for way in ("in-a-loop", "by-a-name", "in-the-body-of-a-class", "past-the-class")}
-"""Patches whose replacement calls what it replaced: where the store is run ahead of the rest of its module, the two are told
-apart no more, and a question is left."""
-
-
 def patched(text: str) -> tuple[Edit, Edit]:
     """A module that the scheduler's imports."""
     return (PATCH, "", HEAD + lines(text, 0)), imports("import sglang.srt.patches  # noqa: F401", SCHEDULER)
+
+
+def applied(text: str, way: str, cls: str, attribute: str) -> str:
+    """What a module says that replaces an attribute of a class in one of the ways."""
+    return f"{text}\n\n{textwrap.dedent(way).strip()}\n".replace("{c}", cls).replace("{a}", attribute)
 
 
 def called(text: str, where: str) -> tuple[Edit, ...]:
@@ -121,9 +122,9 @@ PATCHES: tuple[Case, ...] = (
     *(
         case(
             f"{of}-is-patched-{name}",
-            *patched(f"{text}\n\n{textwrap.dedent(way).strip()}\n".replace("{c}", c).replace("{a}", a)),
-            rules="HS109" if (of, name) in QUESTIONS else rules,
-            also="HS109" if (of, name) not in QUESTIONS else "",
+            *patched(applied(text, way, c, a)),
+            rules=rules,
+            also="HS109",
         )
         for of, text, c, a, rules in TARGETS
         for name, way in WAYS.items()
@@ -153,6 +154,10 @@ HEALTHY_PATCHES: tuple[Case, ...] = (
     case(
         "a-patch-that-means-the-same-in-a-function",
         *patched(SAME + "def apply():\n    CaptureHiddenMode.is_full = same\n\n\napply()\n"),
+    ),
+    *(
+        case(f"a-patch-that-calls-what-it-replaced-{name}", *patched(applied(HARMLESS_BATCH, way, "ForwardBatch", "init_new")))
+        for name, way in WAYS.items()
     ),
     case("a-patch-that-nobody-applies", *patched(METADATA + APPLY)),
     case("a-patch-that-is-not-taken", *patched(READ + "\n\nif False:\n    CaptureHiddenMode.is_full = REPLACEMENT\n")),
