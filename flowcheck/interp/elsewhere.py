@@ -99,9 +99,11 @@ def _runs_later(it: Interpreter, fr: Frame | None) -> bool:
     return it.lazy_depth == 1 and fr is not None and fr.slice_of is not None and fr.slice_of[0].name not in CONSTRUCTORS
 
 
-def stored(it: Interpreter, holder: Holder, name: str, on_path: bool = False) -> Value | None:
+def stored(
+    it: Interpreter, holder: Holder, name: str, on_path: bool = False, called_only: bool = False
+) -> Value | None:
     """What functions elsewhere store in ``holder.name``; None when none does. ``on_path``: only those that a run does
-    not follow, and that are no constructors."""
+    not follow, and that are no constructors. ``called_only``: only those that some function calls, by the text."""
     if name in it.config.tracked or name.startswith("__"):
         return None
     if not isinstance(holder, Ref) and name not in it.program.places.names:
@@ -111,7 +113,7 @@ def stored(it: Interpreter, holder: Holder, name: str, on_path: bool = False) ->
         return None
     if not own and name not in it.program.places.names:
         return None
-    key = ("elsewhere", _identity(it, holder), name, on_path)
+    key = ("elsewhere", _identity(it, holder), name, on_path, called_only)
     if key in it.lazy:
         found = it.lazy[key]
         return None if found is UNBOUND else found
@@ -123,7 +125,7 @@ def stored(it: Interpreter, holder: Holder, name: str, on_path: bool = False) ->
         if own:
             values += _own(it, holder, name, on_path)  # type: ignore[arg-type]
         for place in it.program.places.of(name):
-            if not place.fills and _may_be(it, holder, place):
+            if not place.fills and _may_be(it, holder, place) and (not called_only or _is_called(it, place)):
                 values += _at(it, holder, name, place, on_path)
     finally:
         it.lazy_busy.discard(key)
@@ -197,6 +199,13 @@ def _own(it: Interpreter, holder: Ref, name: str, on_path: bool) -> list[Value]:
 
 
 # ----------------------------------------------------------------------------------------------------------- by the text
+def _is_called(it: Interpreter, place: Place) -> bool:
+    """Whether some function calls the one that holds a place: Python itself calls the methods with two underscores."""
+    module = it.program.module_at(place.path)
+    f = next((f for f in module.functions() if f.line == place.line), None) if module is not None else None
+    return f is None or f.name.startswith("__") or it.program.patches.is_called_inside(f.name.encode())
+
+
 def _may_be(it: Interpreter, holder: Holder, place: Place) -> bool:
     """Whether the text leaves it open that a place stores into the holder."""
     if place.own == "self" or not place.line:

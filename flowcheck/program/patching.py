@@ -75,14 +75,14 @@ class Patches:
         for each in self._functions.values():
             if not each.to_a_class or each.name.startswith("__"):
                 continue
-            if not self._is_called_inside(each.name.encode()):
+            if not self.is_called_inside(each.name.encode()):
                 continue
             module = self._program.module_at(each.path)
             f = next((f for f in module.functions() if f.line == each.line), None) if module is not None else None
             if module is not None and f is not None:
                 yield module, f
 
-    def _is_called_inside(self, name: bytes) -> bool:
+    def is_called_inside(self, name: bytes) -> bool:
         """Whether a function calls one of that name, or hands it on."""
         called = re.compile(rb"^[ \t]+(?!def |class |@|from |import )[^\n#]*(?<!def )\b" + name + rb"\b", re.M)
         for data in self._program.corpus.files.values():
