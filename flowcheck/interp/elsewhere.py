@@ -40,7 +40,7 @@ from flowcheck.syntax import ir
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
 
-__all__ = ["asked", "filled", "joined"]
+__all__ = ["asked", "filled", "into_classes", "joined", "stored"]
 
 Holder = Ref | ClassV | ModuleV
 FILLERS = frozenset(FILLING.split("|"))
@@ -134,6 +134,17 @@ def stored(
     result = union_of(values) if values else UNBOUND
     it.lazy[key] = result
     return None if result is UNBOUND else result
+
+
+def into_classes(it: Interpreter, path: str, line: int, name: str) -> Iterator[tuple[ClassV, Value]]:
+    """The classes into which the function of a line stores an attribute of that name, and what it stores."""
+    module = it.program.module_at(path)
+    f = next((f for f in module.functions() if f.line == line), None) if module is not None else None
+    for place in it.program.places.of(name) if module is not None and f is not None else ():
+        if (place.path, place.line) == (path, line) and not place.fills:
+            for receiver, value, frame in _resolved(it, module, f, name, place):  # type: ignore[arg-type]
+                held = _value(it, value, frame, f"{place.receiver}.{name}")
+                yield from ((x, held) for x in alternatives(receiver) if isinstance(x, ClassV))
 
 
 def filled(it: Interpreter, holder: Ref, name: str) -> bool:

@@ -36,14 +36,16 @@ DEEPEST = 3
 class _Function:
     """A function at a module's top level, or a method of a class there, that stores into what it does not make."""
 
-    __slots__ = ("is_method", "line", "name", "path", "to_a_class")
+    __slots__ = ("holder", "line", "name", "path", "receivers", "stored", "to_a_class")
 
-    def __init__(self, name: str, path: str, line: int, is_method: bool) -> None:
+    def __init__(self, name: str, path: str, line: int, holder: str) -> None:
         self.name = name
         self.path = path
         self.line = line
-        self.is_method = is_method
+        self.holder = holder  # of a method, its class
         self.to_a_class = False
+        self.receivers: set[str] = set()  # the names of what else it stores into
+        self.stored: set[str] = set()  # the names of what it replaces in classes
 
 
 class Patches:
@@ -81,6 +83,39 @@ class Patches:
             f = next((f for f in module.functions() if f.line == each.line), None) if module is not None else None
             if module is not None and f is not None:
                 yield module, f
+
+    @property
+    def given_classes(self) -> Iterator[tuple[Module, ir.FunctionDef, Module, list[str]]]:
+        """The functions that replace functions of a parameter, and that a function gives a class to: their modules and
+        definitions, the module of the call, and the texts of its arguments."""
+        for each in self._functions.values():
+            if not each.receivers or each.name.startswith("__"):
+                continue
+            name = each.name.encode()
+            called = re.compile(name + rb"\(([^()\n]*\b[A-Z]\w*[^()\n]*)\)")  # it starts with a literal: that is fast
+            for path, data in self._program.corpus.files.items():
+                for m in called.finditer(data) if name in data else ():
+                    line = data[data.rfind(b"\n", 0, m.start()) + 1 : m.start()]
+                    if line[:1] not in (b" ", b"\t") or line.rstrip().endswith(b"def") or line[-1:].isalnum():
+                        continue
+                    given = [a.strip() for a in m.group(1).decode().split(",")]
+                    if not any(self._program.places.is_class(a.rpartition(".")[2]) for a in given):
+                        continue
+                    module, caller = self._program.module_at(each.path), self._program.module_at(path)
+                    f = next((f for f in module.functions() if f.line == each.line), None) if module else None
+                    if module is not None and f is not None and caller is not None:
+                        yield module, f, caller, given
+
+    @property
+    def by_methods_of_python(self) -> Iterator[tuple[str, int, str]]:
+        """Constructors, and other methods that Python calls, which replace functions of classes: where such a method is,
+        and the name of what it replaces. Those of classes that no function makes are left out."""
+        for each in self._functions.values():
+            if not each.stored or not each.name.startswith("__"):
+                continue
+            if self._program.tree.module_name(each.path) in self.roots or self.is_called_inside(each.holder.encode()):
+                for name in sorted(each.stored):
+                    yield each.path, each.line, name
 
     def is_called_inside(self, name: bytes) -> bool:
         """Whether a function calls one of that name, or hands it on."""
@@ -127,8 +162,12 @@ class Patches:
                 if not to_a_class and (outer or (name and name not in self._defined)):
                     continue  # an attribute of some object
                 line = data.count(b"\n", 0, d[0]) + 1
-                f = functions.setdefault((path, line), _Function(d[3], path, line, outer == 1))
-                f.to_a_class |= to_a_class and name in self._defined
+                f = functions.setdefault((path, line), _Function(d[3], path, line, around[0][3] if outer else ""))
+                if to_a_class and name in self._defined:
+                    f.to_a_class = True
+                    f.stored.add(name.decode())
+                elif not outer and not rest:
+                    f.receivers.add(root.decode())
         return frozenset(direct), functions
 
     @property
@@ -158,6 +197,7 @@ class Patches:
     def _callers(self) -> frozenset[str]:
         """The names of functions that store, and of those at the top level of modules that call one by a plain name."""
         names = {f.name for f in self._functions.values() if not f.name.startswith("__")}
+        names |= {f.holder for f in self._functions.values() if f.stored and f.holder}
         for _ in range(DEEPEST - 1):
             called = re.compile(
                 rb"^(?:    |\t)[ \t]*(?:\w+[ \t]*=[ \t]*)?(?:\w+\.)?(?:"
