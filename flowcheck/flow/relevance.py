@@ -22,6 +22,8 @@ BUILTINS = frozenset(dir(builtins))
 FILLING = "append|appendleft|add|insert|extend|update|put|setdefault"
 DYNAMIC = frozenset({"setattr", "exec", "eval", "delattr", "next"})
 SETTERS = frozenset({"__setattr__", "__delattr__", "send", "enter_context"})
+APPLIES = frozenset({"map", "filter", "next", "list", "tuple", "any", "all", "sum", "sorted"})
+"""Builtins that call what they are given, or run the iterators that do."""
 KEPT_WHOLE = frozenset({"__init__", "__post_init__", "__new__", "__setattr__", "__getattr__", "__exit__", "__enter__"})
 
 
@@ -112,6 +114,7 @@ class Relevance:
                 keep_stores=not constructing,
                 mentions=self._mentions_tracked,
                 fills=self.effects.filling_names.__contains__,
+                follows=lambda c: self._may_be_followed(c, local),
                 swallows=self.effects.swallowing.__contains__,
                 outer=lambda name: name in params or name not in local,
             )
@@ -146,6 +149,16 @@ class Relevance:
             or name in self.effects.relevant_classes
             or (isinstance(e, ir.Name) and name in self.effects.inner_names)
         )
+
+    def _may_be_followed(self, c: ir.Call, local: frozenset[str]) -> bool:
+        """Whether a call may be one of a function of the tree, or hand one on."""
+        f = c.func
+        if isinstance(f, ir.Name):
+            return f.id in local or f.id not in BUILTINS or f.id in APPLIES
+        if isinstance(f, ir.Attribute) and f.attr in self.effects.all_names:
+            return True
+        names = (a.value.attr if isinstance(a.value, ir.Attribute) else getattr(a.value, "id", "") for a in c.args)
+        return not isinstance(f, ir.Attribute) or any(n in self.effects.all_names for n in names)
 
     def _call(self, c: ir.Call, local: frozenset[str]) -> bool:
         f = c.func

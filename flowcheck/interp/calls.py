@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import (
@@ -331,7 +331,7 @@ def call_function(
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
     if not matters and not isinstance(st, BaseState):
         matters = any(handover.callables(it, v, st) for v in [*args, *keywords.values()])
-    filled = [] if matters or in_base or not it.config.fills(f) else _telling(it, [*args, *keywords.values()], st)
+    filled = [] if matters or in_base else _telling(it, [*args, *keywords.values()], st)
     if not matters and not filled and node is not None and node is it.effect_statement:
         it.count("skipped calls")
         skipped(it, f, st, node, fr)
@@ -377,7 +377,7 @@ def call_function(
         if matters:
             result = functions.run(it, f, args, keywords, st, node, fr, open_, hook, want, body, discarded)
         else:
-            result = _bounded(it, f, args, keywords, st, node, fr, open_, want, body)
+            result = _bounded(it, f, args, keywords, st, node, fr, open_, want, None if filled else body)
             if id(f.node) in it.opaque:
                 for v in filled:
                     forget_container(it, v, st)
@@ -389,6 +389,11 @@ def call_function(
         it.skeleton_calls[known] = result
     return result
 
+
+CONTAINERS = frozenset({"list", "dict", "set", "queue", "deque"})
+DEEPEST_CONTAINER = 3
+MOST_HELD = 16
+"""How deep containers are looked for in what a function is given, and in how long ones."""
 
 MOST_COUNTED = 200
 """Calls in which a recursion goes deeper than others because it counts, in one run: a tree of them has no end."""
@@ -473,16 +478,26 @@ def _bounded(
         del it.budgets[level:]
 
 
-def _telling(it: Interpreter, given: list[Value], st: State) -> list[Value]:
-    """The containers among arguments of which what they hold is known, and is more than numbers and texts."""
+def _telling(it: Interpreter, given: Iterable[Value], st: State, depth: int = 0) -> list[Value]:
+    """The containers in arguments that the run itself has made, and of which it knows what they hold."""
     found: list[Value] = []
     for v in given:
         for x in alternatives(v):
-            obj = st.get(x.oid) if isinstance(x, Ref) else None
-            if obj is not None and obj.cls is None and obj.kind in ("list", "dict", "set") and obj.items:
-                held = [y for _, y in obj.items.values()] if obj.kind == "dict" else list(obj.items)
-                if any(isinstance(z, (Member, Ref)) or _is_flag(z) for y in held for z in alternatives(y)):
+            if isinstance(x, Ref):
+                obj = st.get(x.oid)
+                if obj is None or x.oid in it.base.objects or obj.cls is not None or obj.kind not in CONTAINERS:
+                    continue
+                if obj.items is not None:
                     found.append(x)
+                    if depth < DEEPEST_CONTAINER and obj.items and len(obj.items) <= MOST_HELD:
+                        held = [y for _, y in obj.items.values()] if obj.kind == "dict" else list(obj.items)
+                        found += _telling(it, held, st, depth + 1)
+            elif isinstance(x, TupleV):
+                found += _telling(it, x.items, st, depth + 1)
+            elif isinstance(x, PartialV):
+                found += _telling(it, [*x.args, *x.keywords.values()], st, depth + 1)
+            elif isinstance(x, BuiltinV) and x.self_ is not None and depth < DEEPEST_CONTAINER:
+                found += _telling(it, [x.self_], st, depth + 1)
     return found
 
 

@@ -26,7 +26,12 @@ MUTATORS = frozenset(
 )  # fmt: skip
 
 
-ITEM_SETTERS = frozenset({"setitem", "delitem", "__setitem__", "__delitem__"})
+ITEM_SETTERS = frozenset(
+    {
+        "setitem", "delitem", "__setitem__", "__delitem__", "iadd", "ior", "iand", "isub", "ixor", "iconcat", "heappush",
+        "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right", "shuffle",
+    }
+)  # fmt: skip
 """Functions and unbound methods that change the container that is their first argument."""
 
 
@@ -123,6 +128,57 @@ def _taken_from(e: ir.Expr) -> Iterator[str]:
             yield from _taken_from(x)
 
 
+_MAKERS = frozenset(
+    {"list", "dict", "set", "deque", "defaultdict", "OrderedDict", "Counter", "bytearray", "Queue", "SimpleQueue"}
+)
+
+
+def _containers(body: tuple[ir.Stmt, ...]) -> frozenset[str]:
+    """The locals that a body binds to a container which it makes there."""
+    found: set[str] = set()
+    for x in sub_expressions(body):
+        if isinstance(x, (ir.Assign, ir.AnnAssign)) and x.value is not None:
+            for t in x.targets if isinstance(x, ir.Assign) else (x.target,):
+                pairs = [(t, x.value)]
+                if isinstance(t, ir.TupleExpr) and isinstance(x.value, ir.TupleExpr):
+                    pairs = list(zip(t.items, x.value.items, strict=False))
+                found.update(y.id for y, v in pairs if isinstance(y, ir.Name) and _makes_container(v))
+        elif isinstance(x, ir.Walrus) and isinstance(x.target, ir.Name) and _makes_container(x.value):
+            found.add(x.target.id)
+    return frozenset(found)
+
+
+def _makes_container(e: ir.Expr) -> bool:
+    if isinstance(e, (ir.ListExpr, ir.DictExpr, ir.SetExpr, ir.Comp)):
+        return True
+    if isinstance(e, (ir.IfExp, ir.BoolOp)):
+        return any(_makes_container(x) for x in (e.values if isinstance(e, ir.BoolOp) else (e.body, e.orelse)))
+    if isinstance(e, ir.BinOp):
+        return _makes_container(e.left) or _makes_container(e.right)
+    if isinstance(e, ir.Call):
+        return _name_of(e.func) in _MAKERS or (isinstance(e.func, ir.Attribute) and _makes_container(e.func.value))
+    return False
+
+
+def _given(e: ir.Expr) -> Iterator[str]:
+    """The locals whose containers an argument hands over: as they are, inside others, or by a method that changes them."""
+    if isinstance(e, ir.Name):
+        yield e.id
+    elif isinstance(e, (ir.Subscript, ir.Star)):
+        yield from _given(e.value)
+    elif isinstance(e, ir.Attribute) and e.attr in MUTATORS:
+        yield from _given(e.value)
+    elif isinstance(e, (ir.TupleExpr, ir.ListExpr)):
+        for x in e.items:
+            yield from _given(x)
+    elif isinstance(e, ir.DictExpr):
+        for _, x in e.items:
+            yield from _given(x)
+    elif isinstance(e, (ir.BoolOp, ir.IfExp)):
+        for x in e.values if isinstance(e, ir.BoolOp) else (e.body, e.orelse):
+            yield from _given(x)
+
+
 class SliceCache:
     """What slices of one program's nodes have in common: the parts of an expression, and finished slices.
 
@@ -133,6 +189,7 @@ class SliceCache:
         self._parts: dict[int, tuple[object, tuple[ir.Node, ...]]] = {}
         self._names: dict[int, tuple[object, frozenset[str]]] = {}
         self._aliases: dict[int, tuple[object, dict[str, set[str]]]] = {}
+        self._containers: dict[int, tuple[object, frozenset[str]]] = {}
         self.slices: dict[tuple[object, ...], tuple[ir.Stmt, ...]] = {}
         self.paths: dict[int, tuple[object, tuple[ir.Expr, ...]]] = {}
         """The names and attribute chains of expressions, as tests of them ask for them."""
@@ -144,6 +201,13 @@ class SliceCache:
         found = self._aliases.get(id(body))
         if found is None:
             found = self._aliases[id(body)] = (body, _aliases(body))
+        return found[1]
+
+    def containers(self, body: tuple[ir.Stmt, ...]) -> frozenset[str]:
+        """The locals that hold a container which the body makes."""
+        found = self._containers.get(id(body))
+        if found is None:
+            found = self._containers[id(body)] = (body, _containers(body))
         return found[1]
 
     def parts(self, node: ir.Node) -> tuple[ir.Node, ...]:
@@ -172,7 +236,7 @@ class Criterion:
     "drop" it, or "keep" it with a value that is not evaluated unless it is cheap. ``managers``: keep every with-item.
     ``outer``: whether a name is bound outside the function: a container that it holds outlives the call. ``swallows``:
     whether what is called by a name makes a context manager that may go on after an exception. ``fills``: whether what is
-    called by a name may change a container that it is given.
+    called by a name may change a container that it is given. ``follows``: whether a call may be one of a function of the tree.
     """
 
     statement: Callable[[ir.Stmt], bool]
@@ -183,12 +247,14 @@ class Criterion:
     outer: Callable[[str], bool] = lambda name: False
     swallows: Callable[[str], bool] = lambda name: name == "suppress"
     fills: Callable[[str], bool] = lambda name: False
+    follows: Callable[[ir.Call], bool] = lambda call: False
 
 
 class _Slicer:
-    def __init__(self, c: Criterion, params: frozenset[str], cache: SliceCache, aliases: dict[str, set[str]]) -> None:
+    def __init__(self, c: Criterion, params: frozenset[str], cache: SliceCache, body: tuple[ir.Stmt, ...]) -> None:
         self.c = c
-        self.aliases = aliases
+        self.aliases = cache.aliases(body)
+        self.containers = cache.containers(body)
         self.cache = cache
         self.params = params
         self.needed: set[str] = set()
@@ -222,9 +288,16 @@ class _Slicer:
             return False
         return any(
             (isinstance(x, ir.Walrus) and isinstance(x.target, ir.Name) and x.target.id in self.needed)
-            or (isinstance(x, ir.Call) and self._changes_needed(x))
+            or (isinstance(x, ir.Call) and (self._changes_needed(x) or self._hands_over_needed(x)))
             for x in self.cache.parts(node)
         )
+
+    def _hands_over_needed(self, c: ir.Call) -> bool:
+        """Whether a function that may be one of the tree is given a container that a needed local holds."""
+        if not c.args or not self.containers or self.containers.isdisjoint(self.needed):
+            return False
+        given = {name for a in c.args for name in _given(a.value)}
+        return any(n in self.containers and n in self.needed for n in given) and self.c.follows(c)
 
     def _changes_needed(self, c: ir.Call) -> bool:
         f = c.func
@@ -382,7 +455,9 @@ class _Slicer:
 
     def outlives(self, e: ir.Expr) -> bool:
         """Whether an expression names something that is there after the call: an attribute, or an outer name."""
-        return isinstance(e, ir.Attribute) or (isinstance(e, ir.Name) and self.c.outer(e.id))
+        if not isinstance(e, ir.Name):
+            return isinstance(e, ir.Attribute)
+        return self.c.outer(e.id) or any(e.id in names and self.c.outer(n) for n, names in self.aliases.items())
 
     def cheap(self, e: ir.Expr) -> bool:
         """No call, and no local that would have to be computed for it."""
@@ -509,7 +584,7 @@ def slice_body(
     body: tuple[ir.Stmt, ...], criterion: Criterion, params: frozenset[str], cache: SliceCache
 ) -> tuple[ir.Stmt, ...]:
     """The statements of ``body`` that ``criterion`` needs."""
-    slicer = _Slicer(criterion, params, cache, cache.aliases(body))
+    slicer = _Slicer(criterion, params, cache, body)
     if criterion.keep_stores:
         slicer.needed |= _declared(body)
     result: tuple[ir.Stmt, ...] = ()
