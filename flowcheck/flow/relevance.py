@@ -171,9 +171,12 @@ class Relevance:
                 f.id in self.effects.relevant_names
                 or f.id in self.effects.relevant_classes
                 or f.id in self.effects.dynamic_names
+                or f.id in self.effects.cell_names
             )
         if isinstance(f, ir.Attribute):
             if f.attr in self.effects.relevant_names or f.attr in self.always or f.attr in SETTERS:
+                return True
+            if f.attr in self.effects.cell_names and f.attr not in self.effects.common:
                 return True
             if _is_view(f.value):
                 return True

@@ -34,6 +34,7 @@ _FILLS = re.compile(
 )
 _HEAD = re.compile(rb"\)[ \t]*(?:->[^\n]*)?:[ \t]*(?:#[^\n]*)?\n")
 _GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)
+_NONLOCAL = re.compile(rb"^[ \t]+nonlocal[ \t]", re.M)
 _BASES = re.compile(rb"^[ \t]*class[ \t]+(\w+)[ \t]*\(([^)]*)\)", re.M)
 _CONTAINER = re.compile(
     rb"^([A-Za-z_]\w*)[ \t]*(?::[^=\n]+)?=[ \t]*"
@@ -103,7 +104,7 @@ class Effects:
         self._followed = frozenset(followed)
         self._tree = tree
         self._constructs = constructs
-        self._common = frozenset(common)
+        self.common = frozenset(common)
         self.defs: list[_Def] = []
         self._at: dict[tuple[str, int], int] = {}
         self._known: set[str] = set()
@@ -115,6 +116,9 @@ class Effects:
         self.filling: set[tuple[str, int]] = set()
         """Functions that change a container which they are given: path and line."""
         self.filling_names: set[str] = set()
+        self.cells: set[tuple[str, int]] = set()
+        """Functions that change a variable of the function around them, which others there may read: path and line."""
+        self.cell_names: set[str] = set()
         self.files = 0
         self._build(re.compile(seeds), re.compile(beyond, re.M) if beyond else None)
 
@@ -143,7 +147,7 @@ class Effects:
                         continue
                     if kind == "f":
                         targets = [j for j in found if self.defs[j].indent == 0]
-                    elif name in self._common or name.startswith("__"):
+                    elif name in self.common or name.startswith("__"):
                         continue
                     else:
                         targets = [j for j in found if self.defs[j].indent]
@@ -312,6 +316,11 @@ class Effects:
             if self._values:
                 names.update(("v", hit.decode()) for hit in _METHOD.findall(data, m.end(), end))
             calls.append((path, names))
+        if self._values and b"nonlocal" in data:  # it changes what other functions read, whatever that is
+            for hit in _NONLOCAL.finditer(data):
+                inner = max((d for d in self.defs[first:] if d.start < hit.start() < d.end), key=lambda d: d.start)
+                self.cells.add((inner.path, inner.line))
+                self.cell_names.add(inner.name)
         self._note_filling(path, data, first)
         self._spans[path] = range(first, len(self.defs))
         if b"global" in data:
@@ -354,7 +363,7 @@ class Effects:
 
     def relevant(self, path: str, line: int) -> bool:
         """Whether a function may matter. One that the index does not hold (nested, generated) does."""
-        if (path, line) in self._relevant:
+        if (path, line) in self._relevant or (path, line) in self.cells:
             return True
         return (path, line) not in self._at and path in self._known
 
