@@ -332,7 +332,8 @@ def call_function(
     if not matters and not isinstance(st, BaseState):
         matters = any(handover.callables(it, v, st) for v in [*args, *keywords.values()])
     filled = [] if matters or in_base else _telling(it, [*args, *keywords.values()], st)
-    if not matters and not filled and node is not None and node is it.effect_statement:
+    changed = not matters and not in_base and it.config.fills(f) and _any_made(it, [*args, *keywords.values()], st)
+    if not matters and not filled and not changed and node is not None and node is it.effect_statement:
         it.count("skipped calls")
         skipped(it, f, st, node, fr)
         return Unknown(f"{f.qualname} is left out")
@@ -377,7 +378,7 @@ def call_function(
         if matters:
             result = functions.run(it, f, args, keywords, st, node, fr, open_, hook, want, body, discarded)
         else:
-            result = _bounded(it, f, args, keywords, st, node, fr, open_, want, None if filled else body)
+            result = _bounded(it, f, args, keywords, st, node, fr, open_, want, None if filled or changed else body)
             if id(f.node) in it.opaque:
                 for v in filled:
                     forget_container(it, v, st)
@@ -501,8 +502,15 @@ def _telling(it: Interpreter, given: Iterable[Value], st: State, depth: int = 0)
     return found
 
 
-def _is_flag(v: Value) -> bool:
-    return isinstance(v, Known) and (v.value is None or isinstance(v.value, bool))
+def _any_made(it: Interpreter, given: Iterable[Value], st: State) -> bool:
+    """Whether there is an object among arguments that the run itself has made."""
+    for v in given:
+        for x in alternatives(v):
+            if isinstance(x, Ref) and x.oid not in it.base.objects:
+                obj = st.get(x.oid)
+                if obj is not None and obj.cls is not None and obj.kind == "object":
+                    return True
+    return False
 
 
 def _carries_tracked(it: Interpreter, v: Value, st: State) -> bool:

@@ -28,10 +28,12 @@ _DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(|\b
 _DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(", b"delattr")
 _REGISTERED = re.compile(rb"^[ \t]*@(?:\w+\.)*(\w+)\.register\b", re.M)
 _FILLS = re.compile(
-    rb"^[ \t]+(?:del[ \t]+)?(\w+)(?:\[[^\]\n]*\][ \t]*(?:[-+*/|&]?=(?!=)|$)"
-    rb"|\.(?:append|appendleft|extend|update|add|pop|insert|remove|clear|setdefault|discard|popitem|sort|reverse)\()",
+    rb"^[ \t]+(?:del[ \t]+)?(\w+)(?:(?:\.\w+)?\[[^\]\n]*\][ \t]*(?:[-+*/|&]?=(?!=)|$)|\.\w+[ \t]*[-+*/|&]?=(?!=)"
+    rb"|(?:\.\w+)?\.(?:append|appendleft|extend|update|add|pop|insert|remove|clear|setdefault|discard|popitem|sort|reverse)\()",
     re.M,
 )
+_STORES = re.compile(rb"\.\w+(?![\w(])")
+"""What follows the name of an object of which an attribute is stored or filled."""
 _HEAD = re.compile(rb"\)[ \t]*(?:->[^\n]*)?:[ \t]*(?:#[^\n]*)?\n")
 _GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)
 _NONLOCAL = re.compile(rb"^[ \t]+nonlocal[ \t]", re.M)
@@ -114,8 +116,11 @@ class Effects:
         self.swallowing: set[str] = {"suppress"}
         """Names of classes and functions that may make context managers which go on after an exception."""
         self.filling: set[tuple[str, int]] = set()
-        """Functions that change a container which they are given: path and line."""
+        """Functions that change a container or an object which they are given: path and line."""
         self.filling_names: set[str] = set()
+        """The names of those that change a container."""
+        self.storing_names: set[str] = set()
+        """The names of those that change an attribute of an object."""
         self.cells: set[tuple[str, int]] = set()
         """Functions that change a variable of the function around them, which others there may read: path and line."""
         self.cell_names: set[str] = set()
@@ -353,12 +358,12 @@ class Effects:
             if i not in heads:
                 end = _HEAD.search(data, d.start, d.end)
                 heads[i] = data[d.start : end.start() if end is not None else d.end]
-            if (d.path, d.line) not in self.filling and re.search(rb"[(,*\s]" + m.group(1) + rb"\b", heads[i]):
+            if re.search(rb"[(,*\s]" + m.group(1) + rb"\b", heads[i]):
                 self.filling.add((d.path, d.line))
-                self.filling_names.add(d.name)
+                (self.storing_names if _STORES.match(m.group(), m.end(1) - m.start()) else self.filling_names).add(d.name)
 
     def fills(self, path: str, line: int) -> bool:
-        """Whether a function changes a container that it is given."""
+        """Whether a function changes a container or an object that it is given."""
         return (path, line) in self.filling
 
     def relevant(self, path: str, line: int) -> bool:

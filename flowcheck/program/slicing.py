@@ -133,19 +133,26 @@ _MAKERS = frozenset(
 )
 
 
-def _containers(body: tuple[ir.Stmt, ...]) -> frozenset[str]:
-    """The locals that a body binds to a container which it makes there."""
-    found: set[str] = set()
+def _containers(body: tuple[ir.Stmt, ...]) -> dict[str, bool]:
+    """The locals that a body binds to a container which it makes there (True), or to an instance of a class (False)."""
+    found: dict[str, bool] = {}
     for x in sub_expressions(body):
+        pairs: list[tuple[ir.Expr, ir.Expr]] = []
         if isinstance(x, (ir.Assign, ir.AnnAssign)) and x.value is not None:
             for t in x.targets if isinstance(x, ir.Assign) else (x.target,):
-                pairs = [(t, x.value)]
                 if isinstance(t, ir.TupleExpr) and isinstance(x.value, ir.TupleExpr):
-                    pairs = list(zip(t.items, x.value.items, strict=False))
-                found.update(y.id for y, v in pairs if isinstance(y, ir.Name) and _makes_container(v))
-        elif isinstance(x, ir.Walrus) and isinstance(x.target, ir.Name) and _makes_container(x.value):
-            found.add(x.target.id)
-    return frozenset(found)
+                    pairs += zip(t.items, x.value.items, strict=False)
+                else:
+                    pairs.append((t, x.value))
+        elif isinstance(x, ir.Walrus):
+            pairs.append((x.target, x.value))
+        for target, v in pairs:
+            if isinstance(target, ir.Name):
+                if _makes_container(v):
+                    found[target.id] = True
+                elif isinstance(v, ir.Call) and _name_of(v.func)[:1].isupper():
+                    found.setdefault(target.id, False)
+    return found
 
 
 def _makes_container(e: ir.Expr) -> bool:
@@ -189,7 +196,7 @@ class SliceCache:
         self._parts: dict[int, tuple[object, tuple[ir.Node, ...]]] = {}
         self._names: dict[int, tuple[object, frozenset[str]]] = {}
         self._aliases: dict[int, tuple[object, dict[str, set[str]]]] = {}
-        self._containers: dict[int, tuple[object, frozenset[str]]] = {}
+        self._containers: dict[int, tuple[object, dict[str, bool]]] = {}
         self.slices: dict[tuple[object, ...], tuple[ir.Stmt, ...]] = {}
         self.paths: dict[int, tuple[object, tuple[ir.Expr, ...]]] = {}
         """The names and attribute chains of expressions, as tests of them ask for them."""
@@ -203,8 +210,8 @@ class SliceCache:
             found = self._aliases[id(body)] = (body, _aliases(body))
         return found[1]
 
-    def containers(self, body: tuple[ir.Stmt, ...]) -> frozenset[str]:
-        """The locals that hold a container which the body makes."""
+    def containers(self, body: tuple[ir.Stmt, ...]) -> dict[str, bool]:
+        """The locals that hold a container, or an object (False), which the body makes."""
         found = self._containers.get(id(body))
         if found is None:
             found = self._containers[id(body)] = (body, _containers(body))
@@ -237,6 +244,7 @@ class Criterion:
     ``outer``: whether a name is bound outside the function: a container that it holds outlives the call. ``swallows``:
     whether what is called by a name makes a context manager that may go on after an exception. ``fills``: whether what is
     called by a name may change a container that it is given. ``follows``: whether a call may be one of a function of the tree.
+    ``stores``: whether what is called by a name may change an attribute of an object that it is given.
     """
 
     statement: Callable[[ir.Stmt], bool]
@@ -248,6 +256,7 @@ class Criterion:
     swallows: Callable[[str], bool] = lambda name: name == "suppress"
     fills: Callable[[str], bool] = lambda name: False
     follows: Callable[[ir.Call], bool] = lambda call: False
+    stores: Callable[[str], bool] = lambda name: False
 
 
 class _Slicer:
@@ -294,10 +303,12 @@ class _Slicer:
 
     def _hands_over_needed(self, c: ir.Call) -> bool:
         """Whether a function that may be one of the tree is given a container that a needed local holds."""
-        if not c.args or not self.containers or self.containers.isdisjoint(self.needed):
+        if not c.args or self.needed.isdisjoint(self.containers):
             return False
-        given = {name for a in c.args for name in _given(a.value)}
-        return any(n in self.containers and n in self.needed for n in given) and self.c.follows(c)
+        given = {name for a in c.args for name in _given(a.value)} & self.needed & self.containers.keys()
+        if any(self.containers[n] for n in given) and self.c.follows(c):
+            return True
+        return bool(given) and self.c.stores(_name_of(c.func))
 
     def _changes_needed(self, c: ir.Call) -> bool:
         f = c.func
