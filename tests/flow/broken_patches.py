@@ -110,6 +110,35 @@ def called(text: str, where: str) -> tuple[Edit, ...]:
     )
 
 
+def started(text: str, call: str, imported: str) -> tuple[Edit, ...]:
+    """A module of which the scheduler's constructor calls something."""
+    return (
+        (PATCH, "", text),
+        imports(f"from sglang.srt.patches import {imported}", SCHEDULER),
+        (SCHEDULER, "        self.forward_ct = 0\n", f"        self.forward_ct = 0\n        {call}\n"),
+    )
+
+
+START_UP = {
+    "a-function": ("\n\ndef apply():\n    {store}\n", "apply()", "apply"),
+    "the-constructor-of-an-object": ("\n\nclass Patch:\n    def __init__(self):\n        {store}\n", "Patch()", "Patch"),
+    "entering-an-object": (
+        "\n\nclass Patch:\n    def __enter__(self):\n        {store}\n\n    def __exit__(self, *error):\n        return False\n",
+        "with Patch(): pass",
+        "Patch",
+    ),
+    "a-function-that-is-given-the-class": (
+        "\n\ndef apply(cls):\n    cls.{a} = REPLACEMENT\n",
+        "apply({c})",
+        "apply, CaptureHiddenMode, LogitsMetadata",
+    ),
+    "a-function-that-is-given-the-name": (
+        "\n\ndef apply(cls, name, f):\n    setattr(cls, name, f)\n",
+        'apply({c}, "{a}", REPLACEMENT)',
+        "apply, CaptureHiddenMode, LogitsMetadata, REPLACEMENT",
+    ),
+}
+"""By name: the text of a module, what the scheduler's constructor does, and what it imports for that."""
 WANTED: tuple[Edit, ...] = (
     (FORWARD_BATCH, "", "\n\ndef wanted():\n    return CaptureHiddenMode.FULL\n"),
     imports("from sglang.srt.model_executor import forward_batch_info"),
@@ -147,6 +176,29 @@ PATCHES: tuple[Case, ...] = (
         )
         for where in ("import", "constructor")
     ),
+    *(
+        case(
+            f"{name}-is-patched-by-{way}",
+            *started(HEAD + text.replace("{store}", store), call, imported),
+            rules=rules,
+            also="HS109",
+        )
+        for name, replacement, cls, attribute, rules in (
+            ("a-mode", READ, "CaptureHiddenMode", "is_full", "HS101 HS102 HS104"),
+            ("metadata", METADATA, "LogitsMetadata", "from_forward_batch", "HS103 HS104"),
+        )
+        for way, (text, call, imported) in START_UP.items()
+        for text, store, call in (
+            (replacement + text.replace("{c}", cls), f"{cls}.{attribute} = REPLACEMENT", call.replace("{c}", cls).replace("{a}", attribute)),
+        )
+        for text in (text.replace("{a}", attribute),)
+    ),
+    case(
+        "a-mode-is-patched-by-a-lambda-in-the-constructor",
+        *started(HEAD, "forward_batch_info.CaptureHiddenMode.is_full = lambda mode: False", "forward_batch_info"),
+        rules="HS101 HS102 HS104",
+        also="HS109",
+    ),
 )
 
 HEALTHY_PATCHES: tuple[Case, ...] = (
@@ -158,6 +210,15 @@ HEALTHY_PATCHES: tuple[Case, ...] = (
     *(
         case(f"a-patch-that-calls-what-it-replaced-{name}", *patched(applied(HARMLESS_BATCH, way, "ForwardBatch", "init_new")))
         for name, way in WAYS.items()
+    ),
+    case(
+        "a-patch-of-the-mode-that-means-the-same-by-the-constructor",
+        *started(HEAD + SAME + "def apply():\n    CaptureHiddenMode.is_full = same\n", "apply()", "apply"),
+    ),
+    case(
+        "a-patch-of-the-mode-that-nobody-applies",
+        (PATCH, "", HEAD + READ + "\n\ndef apply():\n    CaptureHiddenMode.is_full = REPLACEMENT\n"),
+        imports("from sglang.srt.patches import apply  # noqa: F401", SCHEDULER),
     ),
     case("a-patch-that-nobody-applies", *patched(METADATA + APPLY)),
     case("a-patch-that-is-not-taken", *patched(READ + "\n\nif False:\n    CaptureHiddenMode.is_full = REPLACEMENT\n")),
