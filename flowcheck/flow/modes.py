@@ -96,7 +96,7 @@ def _wrong_answer(walk: Walk, member: Member, name: str, want: bool) -> tuple[Fu
     own = class_attr(it, cls, name, it.base_state)
     methods = [*alternatives(own)] if own is not None else []
     later = elsewhere.stored(it, cls, name, called_only=True)
-    methods += [x for x in alternatives(later)] if later is not None else []
+    methods += list(alternatives(later)) if later is not None else []
     unknown: tuple[FuncV, bool | None] | None = None
     named = next((x for x in methods if isinstance(x, FuncV)), None)
     for method in methods:

@@ -12,7 +12,8 @@ from flowcheck.interp import functions
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.values import FuncV
 from flowcheck.program.effects import Effects
-from flowcheck.program.slicing import Criterion, slice_body, sub_expressions, with_raises
+from flowcheck.program.raising import with_raises
+from flowcheck.program.slicing import Criterion, slice_body, sub_expressions
 from flowcheck.source import Tree
 from flowcheck.syntax import ir
 

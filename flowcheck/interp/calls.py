@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import (
@@ -31,7 +31,6 @@ from flowcheck.interp.values import (
     FuncV,
     GeneratorV,
     Known,
-    Member,
     PartialV,
     Ref,
     SuperV,
@@ -331,8 +330,8 @@ def call_function(
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
     if not matters and not isinstance(st, BaseState):
         matters = any(handover.callables(it, v, st) for v in [*args, *keywords.values()])
-    filled = [] if matters or in_base else _telling(it, [*args, *keywords.values()], st)
-    changed = not matters and not in_base and it.config.fills(f) and _any_made(it, [*args, *keywords.values()], st)
+    filled = [] if matters or in_base else made.telling(it, [*args, *keywords.values()], st)
+    changed = not matters and not in_base and it.config.fills(f) and made.any_made(it, [*args, *keywords.values()], st)
     if not matters and not filled and not changed and node is not None and node is it.effect_statement:
         it.count("skipped calls")
         skipped(it, f, st, node, fr)
@@ -390,11 +389,6 @@ def call_function(
         it.skeleton_calls[known] = result
     return result
 
-
-CONTAINERS = frozenset({"list", "dict", "set", "queue", "deque"})
-DEEPEST_CONTAINER = 3
-MOST_HELD = 16
-"""How deep containers are looked for in what a function is given, and in how long ones."""
 
 MOST_COUNTED = 200
 """Calls in which a recursion goes deeper than others because it counts, in one run: a tree of them has no end."""
@@ -477,40 +471,6 @@ def _bounded(
         return skipped(it, f, st, node, fr)
     finally:
         del it.budgets[level:]
-
-
-def _telling(it: Interpreter, given: Iterable[Value], st: State, depth: int = 0) -> list[Value]:
-    """The containers in arguments that the run itself has made, and of which it knows what they hold."""
-    found: list[Value] = []
-    for v in given:
-        for x in alternatives(v):
-            if isinstance(x, Ref):
-                obj = st.get(x.oid)
-                if obj is None or x.oid in it.base.objects or obj.cls is not None or obj.kind not in CONTAINERS:
-                    continue
-                if obj.items is not None:
-                    found.append(x)
-                    if depth < DEEPEST_CONTAINER and obj.items and len(obj.items) <= MOST_HELD:
-                        held = [y for _, y in obj.items.values()] if obj.kind == "dict" else list(obj.items)
-                        found += _telling(it, held, st, depth + 1)
-            elif isinstance(x, TupleV):
-                found += _telling(it, x.items, st, depth + 1)
-            elif isinstance(x, PartialV):
-                found += _telling(it, [*x.args, *x.keywords.values()], st, depth + 1)
-            elif isinstance(x, BuiltinV) and x.self_ is not None and depth < DEEPEST_CONTAINER:
-                found += _telling(it, [x.self_], st, depth + 1)
-    return found
-
-
-def _any_made(it: Interpreter, given: Iterable[Value], st: State) -> bool:
-    """Whether there is an object among arguments that the run itself has made."""
-    for v in given:
-        for x in alternatives(v):
-            if isinstance(x, Ref) and x.oid not in it.base.objects:
-                obj = st.get(x.oid)
-                if obj is not None and obj.cls is not None and obj.kind == "object":
-                    return True
-    return False
 
 
 def _carries_tracked(it: Interpreter, v: Value, st: State) -> bool:

@@ -360,7 +360,9 @@ class Effects:
                 heads[i] = data[d.start : end.start() if end is not None else d.end]
             if re.search(rb"[(,*\s]" + m.group(1) + rb"\b", heads[i]):
                 self.filling.add((d.path, d.line))
-                (self.storing_names if _STORES.match(m.group(), m.end(1) - m.start()) else self.filling_names).add(d.name)
+                (self.storing_names if _STORES.match(m.group(), m.end(1) - m.start()) else self.filling_names).add(
+                    d.name
+                )
 
     def fills(self, path: str, line: int) -> bool:
         """Whether a function changes a container or an object that it is given."""

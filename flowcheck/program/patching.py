@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from flowcheck.program.slicing import root_of, sub_expressions
 from flowcheck.syntax import ir
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from flowcheck.program.modules import Module, Program
 
 __all__ = ["Patches"]
+
+T = TypeVar("T")
 
 _STORE = re.compile(rb"(?:^|:)[ \t]*([A-Za-z_]\w*)((?:\.\w+)*)\.(\w+)[ \t]*=(?!=)", re.M)
 _BY_NAME = re.compile(
@@ -31,6 +33,11 @@ _DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.M)
 SETTERS = frozenset({"setattr", "__setattr__", "delattr"})
 DEEPEST = 3
 """How many calls may lie between a module's top level and the function that stores."""
+
+
+def _listed(find: Callable[[Patches], Iterator[T]]) -> Callable[[Patches], list[T]]:
+    """All that a method finds, at once: every walk over a tree asks for the same."""
+    return lambda self: list(find(self))
 
 
 class _Function:
@@ -54,9 +61,10 @@ class Patches:
     def __init__(self, program: Program) -> None:
         self._program = program
         self.roots: set[str] = set()
-        """Modules that are imported though no other one does."""
+        """Modules that are imported though no other one does: to be named before anything is asked."""
 
-    @property
+    @cached_property
+    @_listed
     def at_import(self) -> Iterator[tuple[Module, list[ir.Stmt]]]:
         """The modules that change others when they are imported, and their statements that may, with those before that take
         something of another module: it may be what is replaced. Modules that nothing imports are left out."""
@@ -71,7 +79,8 @@ class Patches:
                 last = module.body.index(found[-1])
                 yield module, [s for s in module.body[: last + 1] if s in found or self._keeps(module, s)]
 
-    @property
+    @cached_property
+    @_listed
     def later(self) -> Iterator[tuple[Module, ir.FunctionDef]]:
         """The functions that replace functions of classes and modules, and that something may call after the imports."""
         for each in self._functions.values():
@@ -84,7 +93,8 @@ class Patches:
             if module is not None and f is not None:
                 yield module, f
 
-    @property
+    @cached_property
+    @_listed
     def given_classes(self) -> Iterator[tuple[Module, ir.FunctionDef, Module, list[str]]]:
         """The functions that replace functions of a parameter, and that a function gives a class to: their modules and
         definitions, the module of the call, and the texts of its arguments."""
@@ -106,7 +116,8 @@ class Patches:
                     if module is not None and f is not None and caller is not None:
                         yield module, f, caller, given
 
-    @property
+    @cached_property
+    @_listed
     def by_methods_of_python(self) -> Iterator[tuple[str, int, str]]:
         """Constructors, and other methods that Python calls, which replace functions of classes: where such a method is,
         and the name of what it replaces. Those of classes that no function makes are left out."""

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from flowcheck.program.raising import LEFT_OUT, may_raise, replace_case
 from flowcheck.syntax import ir
 
-__all__ = ["Criterion", "SliceCache", "names_in", "slice_body", "sub_expressions", "with_raises"]
+__all__ = ["Criterion", "SliceCache", "names_in", "slice_body", "sub_expressions"]
 
 MUTATORS = frozenset(
     {
@@ -47,7 +48,6 @@ def target_names(target: ir.Expr) -> Iterator[str]:
 
 
 UNEVALUATED = "a value that was not evaluated"
-LEFT_OUT = "a statement that is left out"
 
 
 def children(node: object) -> Iterator[object]:
@@ -171,9 +171,7 @@ def _given(e: ir.Expr) -> Iterator[str]:
     """The locals whose containers an argument hands over: as they are, inside others, or by a method that changes them."""
     if isinstance(e, ir.Name):
         yield e.id
-    elif isinstance(e, (ir.Subscript, ir.Star)):
-        yield from _given(e.value)
-    elif isinstance(e, ir.Attribute) and e.attr in MUTATORS:
+    elif isinstance(e, (ir.Subscript, ir.Star)) or (isinstance(e, ir.Attribute) and e.attr in MUTATORS):
         yield from _given(e.value)
     elif isinstance(e, (ir.TupleExpr, ir.ListExpr)):
         for x in e.items:
@@ -329,7 +327,7 @@ class _Slicer:
             kept = self.statement(s, after or bool(out), in_loop)
             if kept is not None:
                 out.append(kept)
-            elif guarded and _may_raise(s) and not (out and isinstance(out[-1], ir.Opaque)):
+            elif guarded and may_raise(s) and not (out and isinstance(out[-1], ir.Opaque)):
                 out.append(ir.Opaque(s.nid, LEFT_OUT))
         out.reverse()
         return tuple(out)
@@ -554,17 +552,6 @@ class _Slicer:
         return replace(s, body=body or (ir.Pass(s.nid),), handlers=handlers, orelse=orelse, final=final)
 
 
-def _may_raise(s: ir.Stmt) -> bool:
-    if isinstance(s, ir.ExprStmt):
-        return not isinstance(s.value, (ir.Const, ir.Name))
-    if isinstance(s, (ir.Assign, ir.AnnAssign)):
-        return s.value is not None and not isinstance(s.value, (ir.Const, ir.Name))
-    return not isinstance(
-        s,
-        (ir.Pass, ir.Break, ir.Continue, ir.Global, ir.Nonlocal, ir.Import, ir.ImportFrom, ir.FunctionDef, ir.ClassDef),
-    )
-
-
 def _nothing(body: tuple[ir.Stmt, ...]) -> bool:
     return all(isinstance(s, ir.Opaque) and s.reason == LEFT_OUT for s in body)
 
@@ -572,10 +559,6 @@ def _nothing(body: tuple[ir.Stmt, ...]) -> bool:
 def _name_of(f: ir.Expr | None) -> str:
     """The last name of a dotted one."""
     return f.attr if isinstance(f, ir.Attribute) else f.id if isinstance(f, ir.Name) else ""
-
-
-def replace_case(k: ir.Case, body: tuple[ir.Stmt, ...]) -> ir.Case:
-    return ir.Case(k.nid, k.pattern, k.guard, body)
 
 
 def _only_raises(body: tuple[ir.Stmt, ...]) -> bool:
@@ -608,46 +591,3 @@ def slice_body(
     if slicer.grew:
         return body
     return result
-
-
-def with_raises(body: tuple[ir.Stmt, ...], kept: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
-    """A slice with a mark wherever ``body`` holds statements that are left out of it and may raise.
-
-    Whoever calls the function may catch what they raise: some of what is kept has not happened then.
-    """
-    found = {s.nid: s for s in kept}
-    if not any(s.nid in found for s in body):
-        return kept
-    out: list[ir.Stmt] = []
-    for s in body:
-        same = found.get(s.nid)
-        if same is not None and not (isinstance(same, ir.Opaque) and same.reason == LEFT_OUT):
-            out.append(_with_raises_inside(s, same))
-        elif _may_raise(s) and not (out and isinstance(out[-1], ir.Opaque)):
-            out.append(ir.Opaque(s.nid, LEFT_OUT))
-    return tuple(out)
-
-
-def _with_raises_inside(s: ir.Stmt, kept: ir.Stmt) -> ir.Stmt:
-    if s is kept:
-        return kept
-    if isinstance(s, ir.With) and isinstance(kept, (ir.With, ir.If)):
-        return replace(kept, body=with_raises(s.body, kept.body))
-    if isinstance(s, (ir.If, ir.For, ir.While)) and isinstance(kept, (ir.If, ir.For, ir.While)):
-        return replace(kept, body=with_raises(s.body, kept.body), orelse=with_raises(s.orelse, kept.orelse))
-    if isinstance(s, ir.Match) and isinstance(kept, ir.Match):
-        pairs = zip(s.cases, kept.cases, strict=True)
-        return replace(kept, cases=tuple(replace_case(k, with_raises(whole.body, k.body)) for whole, k in pairs))
-    if isinstance(s, ir.Try) and isinstance(kept, ir.Try):
-        handlers = tuple(
-            ir.Handler(k.nid, k.type, k.name, with_raises(whole.body, k.body))
-            for whole, k in zip(s.handlers, kept.handlers, strict=True)
-        )
-        return replace(
-            kept,
-            body=with_raises(s.body, kept.body),
-            handlers=handlers,
-            orelse=with_raises(s.orelse, kept.orelse),
-            final=with_raises(s.final, kept.final),
-        )
-    return kept

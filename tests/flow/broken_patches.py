@@ -89,6 +89,7 @@ TARGETS = (
     ("metadata", METADATA, "LogitsMetadata", "from_forward_batch", "HS103 HS104"),
 )
 
+
 def patched(text: str) -> tuple[Edit, Edit]:
     """A module that the scheduler's imports."""
     return (PATCH, "", HEAD + lines(text, 0)), imports("import sglang.srt.patches  # noqa: F401", SCHEDULER)
@@ -121,7 +122,11 @@ def started(text: str, call: str, imported: str) -> tuple[Edit, ...]:
 
 START_UP = {
     "a-function": ("\n\ndef apply():\n    {store}\n", "apply()", "apply"),
-    "the-constructor-of-an-object": ("\n\nclass Patch:\n    def __init__(self):\n        {store}\n", "Patch()", "Patch"),
+    "the-constructor-of-an-object": (
+        "\n\nclass Patch:\n    def __init__(self):\n        {store}\n",
+        "Patch()",
+        "Patch",
+    ),
     "entering-an-object": (
         "\n\nclass Patch:\n    def __enter__(self):\n        {store}\n\n    def __exit__(self, *error):\n        return False\n",
         "with Patch(): pass",
@@ -189,7 +194,11 @@ PATCHES: tuple[Case, ...] = (
         )
         for way, (text, call, imported) in START_UP.items()
         for text, store, call in (
-            (replacement + text.replace("{c}", cls), f"{cls}.{attribute} = REPLACEMENT", call.replace("{c}", cls).replace("{a}", attribute)),
+            (
+                replacement + text.replace("{c}", cls),
+                f"{cls}.{attribute} = REPLACEMENT",
+                call.replace("{c}", cls).replace("{a}", attribute),
+            ),
         )
         for text in (text.replace("{a}", attribute),)
     ),
@@ -208,7 +217,10 @@ HEALTHY_PATCHES: tuple[Case, ...] = (
         *patched(SAME + "def apply():\n    CaptureHiddenMode.is_full = same\n\n\napply()\n"),
     ),
     *(
-        case(f"a-patch-that-calls-what-it-replaced-{name}", *patched(applied(HARMLESS_BATCH, way, "ForwardBatch", "init_new")))
+        case(
+            f"a-patch-that-calls-what-it-replaced-{name}",
+            *patched(applied(HARMLESS_BATCH, way, "ForwardBatch", "init_new")),
+        )
         for name, way in WAYS.items()
     ),
     case(
