@@ -21,6 +21,7 @@ from flowcheck.interp import (
 )
 from flowcheck.interp.frames import CallCut, CallEvent, Dead
 from flowcheck.interp.heap import BaseState, Obj, State, merge
+from flowcheck.interp.made import any_made, telling
 from flowcheck.interp.values import (
     NONE,
     UNBOUND,
@@ -330,8 +331,8 @@ def call_function(
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
     if not matters and not isinstance(st, BaseState):
         matters = any(handover.callables(it, v, st) for v in [*args, *keywords.values()])
-    filled = [] if matters or in_base else made.telling(it, [*args, *keywords.values()], st)
-    changed = not matters and not in_base and it.config.fills(f) and made.any_made(it, [*args, *keywords.values()], st)
+    filled = [] if matters or in_base else telling(it, [*args, *keywords.values()], st)
+    changed = not matters and not in_base and it.config.fills(f) and any_made(it, [*args, *keywords.values()], st)
     if not matters and not filled and not changed and node is not None and node is it.effect_statement:
         it.count("skipped calls")
         skipped(it, f, st, node, fr)
