@@ -81,6 +81,7 @@ class Patches:
             )
             if module is not None and found:
                 out.append((module, found))
+        self._texts.forget_calls()
         return out
 
     @property
@@ -111,16 +112,12 @@ class Patches:
         """The files that store at their top level, and the functions that store anywhere."""
         direct: set[str] = set()
         functions: dict[tuple[str, int], _Function] = {}
-        for path, data in self._texts.files.items():
-            hits = list(_stores(data))
-            if b"setattr" in data or b"__dict__" in data or b"vars(" in data:
-                for m in _BY_NAME.finditer(data):
-                    root, _, rest = (m.group(1) or m.group(3) or m.group(5)).partition(b".")
-                    hits.append((m.start(), root, rest, m.group(2) or m.group(4) or m.group(6) or b""))
-            if b"sys.modules[" in data:
-                hits += [(m.start(), b"sys", b".modules", m.group(2)) for m in _OF_MODULES.finditer(data)]
-            for at, root, rest, name in hits:
-                if root == b"self" or (name and name not in self._names):
+        hits = {path: found for path, data in self._texts.files.items() if (found := list(_hits(data)))}
+        names = self._bound({name for found in hits.values() for *_, name in found})
+        for path, found in hits.items():
+            data = self._texts.files[path]
+            for at, root, rest, name in found:
+                if name and name not in names:
                     continue
                 around = self._around(path, at)
                 outer = next((i for i, d in enumerate(around) if not d.is_class), None)
@@ -148,14 +145,13 @@ class Patches:
     def _functions(self) -> dict[tuple[str, int], _Function]:
         return self._scanned[1]
 
-    @cached_property
-    def _names(self) -> frozenset[bytes]:
-        """What a store may replace: the names of functions, and of what modules and classes bind."""
-        found = set(self._defined)
+    def _bound(self, names: set[bytes]) -> set[bytes]:
+        """Those of the names that a store may replace: of functions, and what modules and classes bind."""
+        found = names & self._defined
         for data in self._texts.files.values():
-            found.update(_BOUND.findall(data))
-            found.update(_BOUND.findall(b"\n" + data.partition(b"\n")[0]))
-        return frozenset(found)
+            found |= names.intersection(_BOUND.findall(data))
+            found |= names.intersection(_BOUND.findall(b"\n" + data.partition(b"\n")[0]))
+        return found
 
     @cached_property
     def _defined(self) -> frozenset[bytes]:
@@ -244,15 +240,28 @@ _line_start = attrgetter("line_start")
 
 
 def _stores(data: bytes) -> Iterator[tuple[int, bytes, bytes, bytes]]:
-    """The stores ``a.b.c = …`` that begin a line or follow a colon: position, ``a``, ``.b``, and ``c``. Those into ``self``
-    itself are left out."""
+    """The stores ``a.b.c = …`` that begin a line or follow a colon: position, ``a``, ``.b``, and ``c``. Those below
+    ``self`` are left out."""
     for m in _STORE.finditer(data):
         at = m.start()
         if data[at - 5 : at] != b" self":
             begin = data.rfind(b"\n", 0, at) + 1
             into = _STORED_INTO.search(data[begin:at])
-            if into is not None:
+            if into is not None and into.group(1) != b"self":
                 yield begin + into.start(1), into.group(1), into.group(2), m.group(1)
+
+
+def _hits(data: bytes) -> Iterator[tuple[int, bytes, bytes, bytes]]:
+    """The stores of a file into anything but ``self``: position, the name that the object is reached from, the way from
+    there, and what is stored (empty where the text does not say)."""
+    yield from _stores(data)
+    if b"setattr" in data or b"__dict__" in data or b"vars(" in data:
+        for m in _BY_NAME.finditer(data):
+            root, _, rest = (m.group(1) or m.group(3) or m.group(5)).partition(b".")
+            if root != b"self":
+                yield m.start(), root, rest, m.group(2) or m.group(4) or m.group(6) or b""
+    if b"sys.modules[" in data:
+        yield from ((m.start(), b"sys", b".modules", m.group(2)) for m in _OF_MODULES.finditer(data))
 
 
 def _is_view(e: ir.Expr) -> bool:

@@ -131,6 +131,12 @@ class Texts:
             found = self._values[path] = Calls(at, what)
         return found
 
+    def forget_calls(self) -> None:
+        """Drops what is known of calls and values: some ten megabytes, for what is asked at the start of a scan. What
+        is asked again is found again."""
+        self._numbers, self._calls, self._values = {}, {}, {}
+        self.called = []
+
 
 class Wanted:
     """Alternatives that are looked for one after the other, each by the letters that it begins with.
