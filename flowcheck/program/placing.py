@@ -95,9 +95,8 @@ def _bound(data: bytes) -> Iterator[tuple[int, int]]:
     for pattern in _BRACKETED:
         for m in pattern.finditer(data):
             end = m.start()
-            start = (
-                max(data.rfind(b"(", end - _MOST_IN_BRACKETS, end), data.rfind(b"[", end - _MOST_IN_BRACKETS, end)) + 1
-            )
+            first = max(0, end - _MOST_IN_BRACKETS)
+            start = max(data.rfind(b"(", first, end), data.rfind(b"[", first, end)) + 1
             if start and _blank_but(data, start - 1) and _IN_BRACKETS.fullmatch(data, start, end):
                 yield start, end
 

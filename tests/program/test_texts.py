@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flowcheck.program import effects, patching, placing
+from flowcheck.program import effects, modules, patching, placing
 from flowcheck.program.texts import Texts, Wanted, required
 
 BLANKS = ("\n", "\n", "\n    ", "\n        ", "\n\t", " ", "  ")
@@ -106,6 +106,7 @@ def test_several_patterns(data: bytes) -> None:
 
 
 @given(texts)
+@example(b"async for x.f in g:\n    with g as x.f, g as self.f:\n        del x.f, x.g\n")
 def test_targets_of_loops_and_managers(data: bytes) -> None:
     pattern = re.compile(
         rb"^[ \t]*(?:async[ \t]+)?for\b((?:(?!\bin\b)[^\n:])*\.\w+(?:(?!\bin\b)[^\n:])*)\bin\b"
@@ -117,10 +118,12 @@ def test_targets_of_loops_and_managers(data: bytes) -> None:
 
 
 @given(texts)
+@example(b"(x.f, self.g) = 1\n[x.f] = 2\n")
 def test_targets_in_brackets(data: bytes) -> None:
     pattern = re.compile(rb"^[ \t]*[(\[]([\w., *\t\n]{0,400}\.[A-Za-z_][\w., *\t\n]{0,400})[)\]][ \t]*=(?!=)", re.M)
-    plain = {m.span(1) for m in pattern.finditer(data)}
-    assert plain <= set(placing._bound(data))
+    for text in (data, data + b"\n" + b"# more\n" * 200):  # the file is longer than what is in brackets may be
+        plain = {m.span(1) for m in pattern.finditer(text)}
+        assert plain <= set(placing._bound(text))
 
 
 @given(texts)
@@ -144,6 +147,32 @@ def plainly_filled(data: bytes) -> Iterator[tuple[int, bytes]]:
 @given(texts)
 def test_filled_containers(data: bytes) -> None:
     assert set(effects._filled(data)) == set(plainly_filled(data))
+
+
+@given(texts)
+@example(b"\tx = self.f # why\n    x = y.z.f\nx = y.f")
+def test_locals_for_an_attribute(data: bytes) -> None:
+    pattern = re.compile(rb"^[ \t]+(\w+)[ \t]*=[ \t]*[\w.]+\.(\w+)[ \t]*(?:#[^\n]*)?$", re.M)
+    plain: dict[bytes, list[tuple[str, int, bytes]]] = {}
+    for m in pattern.finditer(data):
+        plain.setdefault(m.group(2), []).append(("a.py", m.start(2) - 1, m.group(1)))
+    assert placing.Places(of(data))._aliases == plain
+
+
+@given(texts)
+@example(b"    x[0] = 1")
+@example(b"    del x[0]")
+@example(b"    C.x.append(1)")
+@example(b"    del x")
+@example(b"    x[0]")
+def test_changes_of_a_container(data: bytes) -> None:
+    pattern = re.compile(
+        rb"^[ \t]+(?:[\w.]+\.)?x(?:\.(?:update|append|appendleft|add|extend|extendleft|insert|pop|put|put_nowait|remove|clear"
+        rb"|setdefault|discard)\(|\[[^\]\n]*\][ \t]*(?:\|)?=(?!=))|^[ \t]+del[ \t]+x\[",
+        re.M,
+    )
+    found = any(modules._is_statement(data, m) for m in re.finditer(b"x" + modules._MUTATING, data, re.M))
+    assert found == (pattern.search(data) is not None)
 
 
 @pytest.mark.parametrize(
