@@ -33,8 +33,8 @@ from flowcheck.interp.values import (
 )
 from flowcheck.program.corpus import classes_of
 from flowcheck.program.modules import Module, Program
+from flowcheck.program.parts import sub_expressions
 from flowcheck.program.placing import FILLING, IN_ANNOTATIONS, Place
-from flowcheck.program.slicing import sub_expressions
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:

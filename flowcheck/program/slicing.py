@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from flowcheck.program.parts import names_in, root_of, sub_expressions, target_names
 from flowcheck.program.raising import LEFT_OUT, may_raise, replace_case
 from flowcheck.syntax import ir
 
-__all__ = ["Criterion", "SliceCache", "names_in", "slice_body", "sub_expressions"]
+__all__ = ["Criterion", "SliceCache", "slice_body"]
 
 MUTATORS = frozenset(
     {
@@ -35,49 +36,7 @@ ITEM_SETTERS = frozenset(
 )  # fmt: skip
 """Functions and unbound methods that change the container that is their first argument."""
 
-
-def target_names(target: ir.Expr) -> Iterator[str]:
-    """The names that an assignment target binds; attributes and subscripts bind none."""
-    if isinstance(target, ir.Name):
-        yield target.id
-    elif isinstance(target, (ir.TupleExpr, ir.ListExpr)):
-        for item in target.items:
-            yield from target_names(item)
-    elif isinstance(target, ir.Star):
-        yield from target_names(target.value)
-
-
 UNEVALUATED = "a value that was not evaluated"
-
-
-def children(node: object) -> Iterator[object]:
-    """The direct parts of an expression or statement."""
-    for name in type(node).__struct_fields__:  # type: ignore[attr-defined]
-        if name != "nid":
-            yield getattr(node, name)
-
-
-def sub_expressions(node: object) -> Iterator[ir.Node]:
-    """Every expression node inside ``node``, itself included; nested function bodies are entered too."""
-    stack: list[object] = [node]
-    while stack:
-        x = stack.pop()
-        if isinstance(x, ir.Node):
-            yield x
-            stack.extend(children(x))
-        elif isinstance(x, tuple):
-            stack.extend(x)
-
-
-def names_in(node: object) -> set[str]:
-    """The names that an expression or statement mentions."""
-    return {x.id for x in sub_expressions(node) if isinstance(x, ir.Name)}
-
-
-def root_of(e: ir.Expr) -> str | None:
-    while isinstance(e, (ir.Attribute, ir.Subscript, ir.Star, ir.Call)):
-        e = e.func if isinstance(e, ir.Call) else e.value
-    return e.id if isinstance(e, ir.Name) else None
 
 
 TAKES_OUT = frozenset({"get", "setdefault", "pop", "popleft", "popitem", "values", "items", "__getitem__"})
