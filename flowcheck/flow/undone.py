@@ -88,9 +88,9 @@ def layers_stored(program: Program, words: Vocabulary, architecture: str, stack:
         return path in own or beyond.search(files[path]) is None
 
     for place in program.places.of(name):
-        if place.own != "self" and is_asked(place.path):
-            found = DEFINED.match(files[place.path], place.span[0])
-            where = (found.group(1).decode() if found is not None else "") or "a module"
+        found = DEFINED.match(files[place.path], place.span[0])
+        where = (found.group(1).decode() if found is not None else "") or "a module"
+        if is_asked(place.path) and (place.own != "self" or (place.path in own and where != "__init__")):
             return f"{where} at {place.path}:{place.line} may store into {name}"
     order = re.compile(ORDER % ((name.encode(),) * 2))
     for path in filter(is_asked, program.corpus.files_with(name)):
