@@ -68,7 +68,8 @@ class TensorModel(Contracts):
     ``absent``: what the configuration was asked for and does not say, and whether the code's own default holds then.
     ``on_function`` sees every call of a function of the tree, ``on_contract`` what every contract made of a call,
     ``on_layer`` the making of every module of PyTorch's own. ``limits``: numbers with which a number of rows was compared:
-    whose rows ("rows", "share", "gathered"), the operator, the number, and where.
+    whose rows ("rows", "share", "gathered"), the operator, the number, and where. ``sums``: what the bodies of modules that
+    sum their results themselves were found to owe.
     """
 
     def __init__(
@@ -90,6 +91,13 @@ class TensorModel(Contracts):
         self.on_contract: Callable[[Contract, kernels.Call, Value | None], None] | None = None
         self.on_layer: Callable[[Ref, Obj, Site | None], None] | None = None
         self.limits: dict[tuple[str, str, int], Site] = {}
+        self.sums: dict[tuple[int, str], str | bool | None] = {}
+
+    def owed(self, contract: Contract, call: kernels.Call) -> str | bool | None:
+        """The group over which a module that should sum its result leaves it partial (see :mod:`own_sums`)."""
+        from flowcheck.interp.own_sums import owed
+
+        return owed(self, contract, call)
 
     # ------------------------------------------------------------------------------------------------- attributes
     def attribute(
