@@ -218,9 +218,10 @@ class TensorModel(Contracts):
             it.may_raise(st, node, fr)
         return [self.element(it, ref, st) for _ in range(n)]
 
-    def kept(self, container: Value, v: Value, st: State, site: Site | None) -> None:
+    def kept(self, container: Value, v: Value, st: State, node: ir.Node | None, fr: Frame) -> None:
         """A value is put into a list: what a tensor holds at that moment may be overwritten later."""
         if isinstance(container, Ref):
+            site = _asking(container, st.obj(container.oid).site, fr) or (fr.site(node) if node is not None else None)
             for x in alternatives(v):
                 if isinstance(x, Ref) and is_tensor(x, st):
                     self.keeps.append(Kept(container.oid, x.oid, read(st, x), site))
@@ -535,6 +536,19 @@ class TensorModel(Contracts):
             lost = Content(lost=f"{name} may write it at {site_text(site)}")
             write(it, st, widened(it, st, ref, None, whole=False), lost, site)
         return made
+
+
+def _asking(container: Ref, made: Site | None, fr: Frame) -> Site | None:
+    """Where a list is asked to take something in by one of its own methods: in the function that made the list, else where
+    the method is called. None where no method of its own puts it in."""
+    if fr.self_ != container:
+        return None
+    asked = fr.call
+    for frame in fr.chain():
+        if made is not None and frame.up is not None and frame.up.symbol == made.symbol and frame.up.module is made.module:
+            return frame.call
+        asked = frame.call if frame.self_ == container else asked
+    return asked
 
 
 def _context_variable(ref: Ref, held: Obj, name: str, args: list[Value], st: State) -> Value:
