@@ -262,7 +262,10 @@ class Draft:
         """Under which members of its phase a forward of the draft is given states of the target, and of which phase: those that
         the tree has."""
         after = [n for n in self.words.draft.after_verify if self.forwarding.has_member(self.it, n)]
-        return ((Phase.EXTEND, self.forwarding.kernels.forward.extend_member), *((Phase.VERIFY, name) for name in after))
+        return (
+            (Phase.EXTEND, self.forwarding.kernels.forward.extend_member),
+            *((Phase.VERIFY, name) for name in after),
+        )
 
     def run(self, built: Built, width: int, member: str = "") -> Run:
         """Runs the forward of a built draft on states that are so wide, under a member of its phase (by default that of an

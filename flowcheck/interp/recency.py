@@ -12,10 +12,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from flowcheck.interp.contents import Storage
 from flowcheck.interp.generators import Lazy, Rest
 from flowcheck.interp.heap import Obj, State, join_objects
-from flowcheck.interp.tensors import View
 from flowcheck.interp.values import (
     BoundV,
     BuiltinV,
@@ -298,10 +296,6 @@ class _Renaming:
             self._mention(tag.source)
             for fr in tag.frame.chain() if tag.frame is not None else ():
                 self._mention(fr.self_)
-        elif isinstance(tag, View):
-            self.stuck.update(self.names.keys() & {tag.storage, *tag.others})
-        elif isinstance(tag, Storage):
-            self.stuck.update(self.names.keys() & tag.kin)
         else:
             self._mention(tag)
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import functions, kernels, tensor_methods, tensor_ops
-from flowcheck.interp.contents import Content, Segment, value_of, width_of
+from flowcheck.interp.contents import Content, value_of, width_of
 from flowcheck.interp.contract_tables import Contracts
 from flowcheck.interp.frames import CallEvent
 from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.keeps import Kept, asking
 from flowcheck.interp.kernels import Contract
 from flowcheck.interp.tensors import is_tensor, read, site_text, tensors_in, view_of, widened, write
 from flowcheck.interp.torch_modules import LAYERS, LINEAR, sized
@@ -48,16 +48,6 @@ REGISTERS = frozenset({"register_buffer", "register_parameter", "add_module", "r
 
 Given = tuple["list[Value]", "dict[str, Value]"]
 OnFunction = Callable[["Interpreter", FuncV, "list[Value]", "dict[str, Value]", State, "Site | None", "Frame"], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A tensor that was put into a list: the addresses of both, what it held then, and where that stands."""
-
-    container: int
-    tensor: int
-    segments: tuple[Segment, ...]
-    site: Site | None
 
 
 class TensorModel(Contracts):
@@ -221,7 +211,7 @@ class TensorModel(Contracts):
     def kept(self, container: Value, v: Value, st: State, node: ir.Node | None, fr: Frame) -> None:
         """A value is put into a list: what a tensor holds at that moment may be overwritten later."""
         if isinstance(container, Ref):
-            site = _asking(container, st.obj(container.oid).site, fr) or (fr.site(node) if node is not None else None)
+            site = asking(container, st.obj(container.oid).site, fr) or (fr.site(node) if node is not None else None)
             for x in alternatives(v):
                 if isinstance(x, Ref) and is_tensor(x, st):
                     self.keeps.append(Kept(container.oid, x.oid, read(st, x), site))
@@ -536,19 +526,6 @@ class TensorModel(Contracts):
             lost = Content(lost=f"{name} may write it at {site_text(site)}")
             write(it, st, widened(it, st, ref, None, whole=False), lost, site)
         return made
-
-
-def _asking(container: Ref, made: Site | None, fr: Frame) -> Site | None:
-    """Where a list is asked to take something in by one of its own methods: in the function that made the list, else where
-    the method is called. None where no method of its own puts it in."""
-    if fr.self_ != container:
-        return None
-    asked = fr.call
-    for frame in fr.chain():
-        if made is not None and frame.up is not None and frame.up.symbol == made.symbol and frame.up.module is made.module:
-            return frame.call
-        asked = frame.call if frame.self_ == container else asked
-    return asked
 
 
 def _context_variable(ref: Ref, held: Obj, name: str, args: list[Value], st: State) -> Value:
