@@ -61,7 +61,9 @@ def _asked(
                 return False
             forward = attributes.get(it, made, "forward", frame, st)
             result = calls.call(it, forward, list(call.args), dict(call.keywords), st, None, frame)
-        except (Dead, Budget):
+        except Dead:
+            return False  # a body that never returns is a stub: no forward gets that far
+        except Budget:
             return None
         summed = _is_summed(st, result)
         if summed or summed is None or model.unmodelled or parts is None:
