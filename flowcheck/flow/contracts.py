@@ -121,6 +121,7 @@ class ContractWords(_Table):
     returns: str = ""
     module: int | str | None = None
     overwrites: bool = False
+    sums: str = ""
 
     @field_validator("kind")
     @classmethod
@@ -148,6 +149,7 @@ class ContractWords(_Table):
             self.returns,
             self.module,
             self.overwrites,
+            self.sums,
         )
 
 

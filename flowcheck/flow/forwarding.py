@@ -377,6 +377,10 @@ class Forwarding:
                         return member
         return Unknown(f"the member {name}")
 
+    def has_member(self, it: Interpreter, name: str) -> bool:
+        """Whether the tree's enum of phases has a member of that name."""
+        return not isinstance(self._member(it, self.words.phase.members, name), Unknown)
+
     def set_layers(self, run: ModelRun, ids: Sequence[int] | None) -> None:
         """Calls the tree's own setter. Raises Dead where it raises, LookupError where there is none."""
         it, state = run.it, run.state

@@ -28,7 +28,7 @@ from flowcheck.flow.row_ranges import RowRange, capture_by_rows
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
-from flowcheck.flow.undone import left_alone, stored_elsewhere, undone
+from flowcheck.flow.undone import layers_stored, left_alone, stored_elsewhere, undone
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.flow.width import Intake, Loading, NoDraftClass
 from flowcheck.interp.frames import Budget, Dead
@@ -218,7 +218,7 @@ class Serving:
         """A row that says what the target is told, and nothing yet of what it captures."""
         told = tuple(Told(c.method, c.ids, c.key, c.reason, c.place) for c in path.sources)
         open_ = path.open or next((f"what the target is told is not known: {t.reason}" for t in told if t.reason), "")
-        open_ = open_ or self._undone(path)
+        open_ = open_ or self._undone(path) or self._layers_stored
         raised = path.requested.raised[0] if path.requested.is_refused else None
         return CaptureRow(
             phase=path.phase,
@@ -253,6 +253,18 @@ class Serving:
         return undone(path.requested, alone) or stored_elsewhere(
             self.program, self.words, architecture, self.held, alone
         )
+
+    @functools.cached_property
+    def _layers_stored(self) -> str:
+        """What may have changed the list of the target's layers, "" where nothing does."""
+        architecture = self.pairing.target.architectures[0]
+        forwarding = self._forwarding(self._switches()[0][1])
+        try:
+            run = with_deep_stack(lambda: forwarding.fresh(architecture, self.pairing.target.raw))
+        except (LookupError, Dead, Budget):
+            return ""  # its forwards will say so
+        forwarding.keep()
+        return layers_stored(self.program, self.words, architecture, run.stack) if run.stack else ""
 
     def _repair(self, architecture: str, rows: Sequence[CaptureRow]) -> Repair | None:
         """Ids that would be right, where those that are written are known not to be."""

@@ -98,6 +98,7 @@ class DraftWords(_Table):
     attention: tuple[str, ...]
     load: str
     loader: str
+    after_verify: tuple[str, ...]
     embeddings: tuple[str, ...]
     bare: tuple[str, ...]
 

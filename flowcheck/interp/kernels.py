@@ -46,7 +46,8 @@ class Contract:
     which a result is partial or reduced. ``complete``: attributes (or arguments) of which one that is true says that the
     module reduces its result itself. ``split``: two attributes that differ where the module takes a part of the columns.
     ``value``: what it returns. ``module``: the argument that is the module, where it is not the object whose method is
-    called. ``overwrites``: it may write its result into its input.
+    called. ``overwrites``: it may write its result into its input. ``sums``: where it sums its result over the ranks itself,
+    the attribute of an instance that says over how many; its own body is asked whether it does.
     """
 
     kind: str
@@ -60,6 +61,7 @@ class Contract:
     returns: str = ""
     module: int | str | None = None
     overwrites: bool = False
+    sums: str = ""
 
 
 @dataclass(slots=True)
@@ -184,6 +186,9 @@ def _divided(whole: Value, part: Value) -> float | None:
 def _contribution(k: Contract, c: Call) -> Content:
     path = c.path + (f".{k.name}" if k.name else "")
     group = _owes(k, c)
+    model = c.it.config.tensors
+    if k.sums and group is False and model is not None:
+        group = model.owed(k, c)
     if group is None:
         return Content(frozenset(named(path).terms), f"whether {path} reduces its result is not known")
     return named(path, *((str(group),) if group else ()))
