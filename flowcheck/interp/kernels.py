@@ -6,12 +6,25 @@ are made without running ``__init__``, and hold the constructor's arguments.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import tensor_ops
-from flowcheck.interp.contents import Content, Normed, Opaque, Rows, Segment, Term, Width, named, value_of, width_of
+from flowcheck.interp.contents import (
+    Content,
+    Normed,
+    Opaque,
+    Rows,
+    Segment,
+    Term,
+    Width,
+    leaves,
+    named,
+    value_of,
+    width_of,
+)
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.tensors import (
     is_tensor,
@@ -268,6 +281,18 @@ def _norm_add(k: Contract, c: Call) -> Value | None:
     return tensor_ops.binary(c.it, "*", tensor_ops.added(c.it, normed, residual, c.st, c.site), scalar, c.st, c.site)
 
 
+def _add_gated(k: Contract, c: Call) -> Value | None:
+    """Adds one input, times a gate that is made of the others, to what the last one holds, in place."""
+    *sources, gated, out = (c.tensor(which) for which in k.inputs)
+    if gated is None or out is None or None in sources:
+        return None
+    made = opaque(c.st, c.path, [x for x in sources if x is not None], c.site)
+    gate = f"{c.path}#{zlib.crc32(''.join(sorted(leaves((made,)))).encode()):x}"
+    scaled = tuple(Segment(s.width, s.content.times(1, gate)) for s in read(c.st, gated))
+    tensor_ops.in_place(c.it, "+", out, like(c.it, c.st, gated, scaled, c.site), c.st, c.site)
+    return NONE
+
+
 def _reduced(k: Contract, c: Call, ref: Ref) -> tuple[Segment, ...]:
     assert k.group is not None
     view = view_of(ref, c.st)
@@ -462,6 +487,7 @@ KINDS: dict[str, Kind] = {
     "add-norm": _add_norm,
     "norm-add": _norm_add,
     "add-norm-in-place": _add_norm_in_place,
+    "add-gated": _add_gated,
     "all-reduce": _all_reduce,
     "reduce-scatter": _reduce_scatter,
     "all-gather": _all_gather,

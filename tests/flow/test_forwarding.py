@@ -79,6 +79,60 @@ EXACT = [
 ]
 
 
+KERNEL = """import torch
+import triton
+
+
+@triton.jit
+def _kernel(x, weight, shared, out):
+    pass
+
+
+def NAME(hidden_states, gate_weight, shared_output, final_hidden_states):
+    assert hidden_states.is_contiguous()
+    _kernel[(hidden_states.shape[0],)](hidden_states, gate_weight, shared_output, final_hidden_states)
+"""
+
+
+def gated(name: str, into: str = "routed") -> dict[str, str]:
+    """A shared expert beside the others, added in a kernel that multiplies it by a gate."""
+    return {
+        "import torch\n": KERNEL.replace("NAME", name),
+        "        self.mlp = Mlp(config)\n": (
+            "        self.mlp, self.shared = Mlp(config), Mlp(config)\n"
+            "        self.gate = nn.Linear(config.hidden_size, 1, bias=False)\n"
+        ),
+        "        hidden_states = self.mlp(hidden_states)\n": (
+            "        routed, shared = self.mlp(hidden_states), self.shared(hidden_states)\n"
+            f"        {name}(hidden_states, self.gate.weight.squeeze(), shared, {into})\n"
+            "        hidden_states = routed\n"
+        ),
+    }
+
+
+def test_a_kernel_that_adds_a_gated_expert_in_place(tmp_path: Path) -> None:
+    found = run(tmp_path, gated("fused_gate_sigmoid_mul_add"), [1, 3])
+    assert (found.question, found.raised) == (None, None)
+    assert found.boundaries == (2, 4)
+    assert all(s.boundary.certain and s.boundary.reach is Reach.COMPLETE for s in found.states)
+
+
+def test_a_kernel_that_adds_a_gated_expert_to_what_was_captured(tmp_path: Path) -> None:
+    (state,) = run(tmp_path, gated("fused_gate_sigmoid_mul_add", into="residual"), [1]).states
+    assert state.boundary.index == 2  # the sum was captured, not the tensor that the kernel writes
+    edits = {
+        **gated("fused_gate_sigmoid_mul_add", into="residual"),
+        APPEND: f"{IN_PLACE}captured.append(hidden_states)",
+    }
+    (state,) = run(tmp_path, edits, [1]).states
+    assert state.overwritten is not None
+
+
+def test_a_kernel_that_nobody_knows_is_a_question(tmp_path: Path) -> None:
+    (state,) = run(tmp_path, gated("another_kernel"), [1]).states
+    assert not state.boundary.certain
+
+
 @pytest.mark.parametrize("phase", ["extend", "verify"])
 @pytest.mark.parametrize(("edits", "ids", "expected"), EXACT)
 def test_boundaries(
