@@ -57,7 +57,8 @@ class Contract:
     ``inputs``: places or names of the tensors that it takes, in the order of the kind. ``width``: the attribute of the
     module that says how wide the result is (or several, the first that is known), or a factor. ``group``: the ranks over
     which a result is partial or reduced. ``complete``: attributes (or arguments) of which one that is true says that the
-    module reduces its result itself. ``split``: two attributes that differ where the module takes a part of the columns.
+    module reduces its result itself. ``split``: two attributes that differ where the module takes a part of the columns,
+    and ``parts`` the one that says of how many parts where the sizes do not.
     ``value``: what it returns. ``module``: the argument that is the module, where it is not the object whose method is
     called. ``overwrites``: it may write its result into its input.
     """
@@ -68,6 +69,7 @@ class Contract:
     group: str | None = None
     complete: tuple[str, ...] = ()
     split: tuple[str, str] | None = None
+    parts: str = ""
     name: str = ""
     value: Any = None
     returns: str = ""
@@ -168,7 +170,11 @@ def _owes(k: Contract, c: Call) -> str | bool | None:
     groups = k.group.split("|")
     if k.split is None:
         return groups[0] if c.sizes.get(groups[0]) != 1 else False
-    parts = _parts(*(c.attribute(n) for n in k.split))
+    sizes = tuple(c.attribute(n) for n in k.split)
+    parts = _parts(*sizes)
+    if parts is None and k.parts and None not in sizes:
+        said = c.attribute(k.parts)
+        parts = said.value if isinstance(said, Known) else None
     return False if parts == 1 else next((g for g in groups if parts is not None and c.sizes.get(g) == parts), None)
 
 
@@ -183,8 +189,8 @@ def _parts(whole: Value | None, part: Value | None) -> float | None:
 
 
 def _divided(whole: Value, part: Value) -> float | None:
-    if whole == part:
-        return 1
+    if whole == part and not (isinstance(whole, Unknown) and whole.key is None):
+        return 1  # two things of which nobody knows what they are may be different ones
     if isinstance(whole, Known) and isinstance(part, Known):
         return float(whole.value / part.value) if part.value else None
     if isinstance(whole, Unknown) and isinstance(part, Unknown) and isinstance(part.key, tuple) and len(part.key) == 4:

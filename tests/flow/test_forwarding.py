@@ -79,6 +79,29 @@ EXACT = [
 ]
 
 
+UNSIZED = {
+    "config.hidden_size, config.intermediate_size)": "config.hidden_size, config.wide or config.hidden_size // config.n)",
+    "config.intermediate_size, config.hidden_size, reduce_results=True)": (
+        "config.wide or config.hidden_size // config.n, config.hidden_size, reduce_results=False)"
+    ),
+}
+"""Nobody knows how wide a layer is that leaves its sum to others, and so which part of it a rank has."""
+
+
+def test_of_how_many_parts_an_unknown_size_is_one_is_not_guessed(tmp_path: Path) -> None:
+    (state,) = run(tmp_path, UNSIZED, [1]).states
+    assert not state.boundary.certain
+
+
+def test_a_layer_may_say_over_how_many_ranks_it_is_split(tmp_path: Path) -> None:
+    edits = {old: f"{new}{SAID}" if "False" in new else new for old, new in UNSIZED.items()}
+    (state,) = run(tmp_path, edits, [1]).states
+    assert (state.boundary.index, state.boundary.reach, state.boundary.certain) == (2, Reach.PARTIAL, True)
+
+
+SAID = "\n        self.down_proj.tp_size = 8"
+
+
 KERNEL = """import torch
 import triton
 
