@@ -26,6 +26,7 @@ from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.roles import MissingRole
 from flowcheck.flow.row_ranges import RowRange, capture_by_rows
 from flowcheck.flow.scenario import Scenario
+from flowcheck.flow.setters import hooks_of
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
 from flowcheck.flow.undone import left_alone, stored_elsewhere, undone
@@ -170,7 +171,7 @@ class Serving:
 
     @property
     def _hook(self) -> str:
-        return self.words.capture.setters[self.scenario.algorithm.upper()]
+        return hooks_of(self.words, self.scenario.algorithm)[0]
 
     def _no_hook(self, architecture: str, missing: NoHook) -> NoModel:
         if not any(missing.method.encode() in self.tree.read(path) for path in self.tree.core_paths()):
@@ -315,7 +316,7 @@ class Serving:
                 a2a=deployed.a2a,
                 words=self.words,
                 kernels=self.kernels,
-                settings=dict(self.scenario.settings),
+                settings={self.words.entry.algorithm_argument: self.scenario.algorithm, **self.scenario.settings},
                 program=self.program,
             )
         return self.forwardings[fusion]

@@ -79,6 +79,13 @@ EXACT = [
 ]
 
 
+@pytest.mark.parametrize("other", ["positions.shape[0]", "()", "(hidden_states.shape[1],)"])
+def test_a_number_of_rows_is_compared_with_what_is_no_number(tmp_path: Path, other: str) -> None:
+    asked = f"        if hidden_states.shape[0] == {other}:\n            hidden_states = hidden_states + 0\n"
+    found = run(tmp_path, {AFTER: asked + AFTER}, [1, 3])
+    assert (found.question, found.boundaries, found.limits) == (None, (2, 4), ())
+
+
 UNSIZED = {
     "config.hidden_size, config.intermediate_size)": "config.hidden_size, config.wide or config.hidden_size // config.n)",
     "config.intermediate_size, config.hidden_size, reduce_results=True)": (
