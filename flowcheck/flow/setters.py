@@ -17,7 +17,7 @@ from flowcheck.flow.targets import Target
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import attributes, calls, classes
 from flowcheck.interp.engine import Interpreter
-from flowcheck.interp.frames import Budget, Dead, Raised
+from flowcheck.interp.frames import Budget, Dead, Frame, Raised
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (
@@ -36,8 +36,8 @@ from flowcheck.syntax import ir
 from flowcheck.syntax.ir import Span
 
 __all__ = [
-    "Ids", "Journal", "ask", "capture_request", "capture_requests", "class_place", "hook_of", "hooks_of", "left_on", "no_hook", "raise_of",
-    "recorded",
+    "Ids", "Journal", "ask", "capture_request", "capture_requests", "class_place", "hook_of", "hooks_of", "left_on", "no_hook",
+    "raise_of", "recorded",
 ]  # fmt: skip
 
 Ids = Sequence[int] | None
