@@ -219,10 +219,10 @@ class _Start:
     def _relevance(self) -> None:
         words = self.words
         setters = "|".join(map(re.escape, words.capture.hooks))
-        seeds = rf"\.(?:{setters})\(|\b{words.capture.recording}"
+        seeds = (rf"\.(?:{setters})\(".encode(), rf"\b{words.capture.recording}".encode())
         self.effects = Effects(
-            self.tree,
-            seeds.encode(),
+            self.it.program.texts,
+            seeds,
             words.relevance.beyond.encode(),
             words.relevance.common_methods,
             constructs=True,
