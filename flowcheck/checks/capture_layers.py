@@ -14,7 +14,7 @@ from flowcheck.checks.rules import Rule, RuleBook
 from flowcheck.checks.run import ordered
 from flowcheck.draft import Pairing, Reading, Trained
 from flowcheck.flow.facts import Path, Place, Step
-from flowcheck.flow.pair_facts import CaptureRow, PairFacts, Reach, Repair, describe
+from flowcheck.flow.pair_facts import CaptureRow, PairFacts, Reach, Repair, State, describe
 
 __all__ = ["LAYER_CHECKS", "RowEnd", "layer_findings", "row_ends", "spoken"]
 
@@ -161,6 +161,11 @@ def boundaries_differ(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Fi
                 message = rule.message("raises", found=row.raised)
                 yield _finding(rule, row, message, row.raised_at, row.chain, _repair(facts, rule))
                 continue
+            lost = _overwritten(row)
+            if lost is not None:
+                message = rule.message("overwritten", keys=str(lost.meant), reason=describe(lost))
+                yield _finding(rule, row, message, lost.place, row.chain, rule.fix_of("overwritten"))
+                continue
             odd = [state for state in row.states if state.name is None]
             fields = {"found": spoken(row.boundaries), "expected": _needed(pairing.trained)}
             if odd:
@@ -171,6 +176,12 @@ def boundaries_differ(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Fi
             yield _finding(rule, row, message, place, row.chain, _repair(facts, rule))
 
     return merged(found())
+
+
+def _overwritten(row: CaptureRow) -> State | None:
+    """The first state that was a boundary when it was captured and is another one, or none, when it is handed on."""
+    lost = (state for state in row.states if state.overwritten is not None and state.meant is not None)
+    return next((state for state in lost if state.meant != state.name), None)
 
 
 def never_captured(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding]:

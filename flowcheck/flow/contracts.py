@@ -116,6 +116,7 @@ class ContractWords(_Table):
     group: str | None = None
     complete: tuple[str, ...] = ()
     split: tuple[str, str] | None = None
+    parts: str = ""
     part: str = ""
     value: Any = None
     returns: str = ""
@@ -144,6 +145,7 @@ class ContractWords(_Table):
             "|".join(dict.fromkeys(groups)) if groups is not None else None,
             self.complete,
             self.split,
+            self.parts,
             self.part,
             value,
             self.returns,

@@ -25,7 +25,10 @@ def left_alone(
         target = target_of(it, words, pairing.target.architectures, pairing.target.raw)
     except NoTarget:
         return None
-    return capture_requests(it, words, target, told, method=hook_of(words, scenario.algorithm))
+    with it.outside():
+        frame = it.module_frame(target.cls.module)
+        method = hook_of(it, words, scenario.algorithm, target.instance, frame, it.base_state)
+    return capture_requests(it, words, target, told, method=method)
 
 
 def undone(held: Requested, alone: Requested) -> str:
@@ -66,7 +69,7 @@ def stored_elsewhere(
                 continue
             found = DEFINED.match(data, place.span[0])
             function = found.group(1).decode() if found is not None else ""
-            if function in words.capture.setters.values() or (is_model and function == "__init__"):
+            if function in words.capture.hooks or (is_model and function == "__init__"):
                 continue
             if place.own == "self" and not is_model:
                 continue
