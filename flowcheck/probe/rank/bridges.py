@@ -1,0 +1,257 @@
+"""Bridges over eras of the tree: what is done differently by release is found out by looking, never by a number.
+
+Each bridge says in words what it found, for :attr:`flowcheck.probe.protocol.RankResult.bridges`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flowcheck.probe.protocol import Job
+from flowcheck.probe.rank.tree import Tree, Unbridged, call, fields_of, filled
+
+__all__ = ["Shape", "config_of", "join", "publish", "server_arguments", "shape_of"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a rank asks of a configuration.
+
+    Attributes:
+        text: The part that describes the language model.
+        layers: Number of its decoder layers.
+        width: Of its residual stream.
+        vocabulary: Number of tokens.
+    """
+
+    text: Any
+    layers: int
+    width: int
+    vocabulary: int
+
+
+def server_arguments(tree: Tree, job: Job, folder: str) -> tuple[Any, str]:
+    """The tree's server arguments for a model's folder, and how they were made.
+
+    Where the class refuses a CPU or a combination, its fields are filled without its own checks.
+    """
+    table = tree.names["arguments"]
+    cls = tree.need(table["module"], table["cls"])
+    on_gpu = job.backend == "nccl"
+    values = {
+        "target": folder,
+        "device": "cuda" if on_gpu else "cpu",
+        "ranks": job.ranks,
+        "dtype": dtype_name(job),
+        "attention": "triton" if on_gpu else "torch_native",
+    }
+    known = fields_of(cls)
+    given = {key: value for key, value in {**filled(table["given"], values), **job.settings}.items() if key in known}
+    try:
+        return cls(**given), f"{table['cls']}(...)"
+    except Exception as error:  # noqa: BLE001 - whatever its checks raise
+        refused = f"{type(error).__name__}: {str(error)[:200]}"
+    made = _bare(cls, given)
+    if made is None:
+        raise Unbridged(f"{table['cls']} refuses its arguments: {refused}")
+    return made, f"{table['cls']} without its own checks ({refused})"
+
+
+def _bare(cls: Any, given: dict[str, Any]) -> Any:
+    import dataclasses
+
+    if not dataclasses.is_dataclass(cls):
+        return None
+    made = object.__new__(cls)
+    for each in dataclasses.fields(cls):
+        value = each.default
+        if value is dataclasses.MISSING:
+            value = each.default_factory() if each.default_factory is not dataclasses.MISSING else None
+        object.__setattr__(made, each.name, given.get(each.name, value))
+    return made
+
+
+def dtype_name(job: Job) -> str:
+    """The type that the target is built in: full precision where numbers are compared."""
+    return "bfloat16" if job.backend == "fake" else "float32"
+
+
+def publish(tree: Tree, arguments: Any, rank: int) -> str:
+    """Makes the server arguments known to the tree's modules.
+
+    Raises:
+        Unbridged: by none of the known ways.
+    """
+    table = tree.names["publish"]
+    if (function := tree.find(table["context_module"], table["context"])) is not None:
+        ranks = tree.need(table["context_module"], table["ranks"])
+        known = fields_of(ranks)
+        given = {name: rank for name in table["rank_fields"] if name in known}
+        function(arguments, role=table["context_role"], ranks=ranks(**given))
+        return f"{table['context_module']}.{table['context']}"
+    for name in table["functions"]:
+        if (function := tree.find(table["functions_module"], name)) is not None:
+            function(arguments)
+            return f"{table['functions_module']}.{name}"
+    for module in table["dict_modules"]:
+        if isinstance(found := tree.find(module, table["dict"]), dict):
+            found.update(vars(arguments))
+            return f"{module}.{table['dict']}"
+    raise Unbridged("no way to publish server arguments is known")
+
+
+def config_of(tree: Tree, job: Job, arguments: Any, folder: str, *, draft: bool = False) -> tuple[Any, Any, str]:
+    """The configuration of a model's folder: the tree's own object, the one that models take, and how they were made.
+
+    The first is None where the tree's own class refuses to be made here.
+    """
+    table = tree.names["config"]
+    failed: list[str] = []
+    cls = tree.find(table["module"], table["cls"])
+    if cls is not None and hasattr(cls, table["from_arguments"]):
+        extra = {**filled(table["draft_path"], {"draft": folder}), **table["draft"]} if draft else {}
+        try:
+            made = getattr(cls, table["from_arguments"])(arguments, **extra)
+            return made, _completed(getattr(made, table["whole"]), table), f"{table['cls']}.{table['from_arguments']}"
+        except Exception as error:  # noqa: BLE001 - whatever its checks raise
+            failed.append(f"{table['cls']}: {type(error).__name__}: {str(error)[:160]}")
+    try:
+        where, reader = tree.first(table["readers"])
+        whole = call(reader, {"model": folder, "trust_remote_code": False})
+        return None, _completed(whole, table), f"{where} ({'; '.join(failed)})"
+    except Exception as error:  # noqa: BLE001
+        failed.append(f"reader: {type(error).__name__}: {str(error)[:160]}")
+    raise Unbridged(f"no configuration can be made of {Path(folder).name}: {'; '.join(failed)}")
+
+
+def _completed(config: Any, table: dict[str, Any]) -> Any:
+    for name, value in table["stored"].items():
+        if not hasattr(config, name):
+            with contextlib.suppress(Exception):
+                setattr(config, name, value)
+    return config
+
+
+def shape_of(tree: Tree, config: Any) -> Shape:
+    """Number of layers, width and vocabulary of a configuration's language model.
+
+    Raises:
+        Unbridged: it says none.
+    """
+    table = tree.names["config"]
+    text: Any = config
+    for name in table["text"]:
+        if (inner := getattr(config, name, None)) is not None:
+            text = types.SimpleNamespace(**inner) if isinstance(inner, dict) else inner
+            break
+
+    def number(names: list[str]) -> int:
+        for name in names:
+            if isinstance(found := getattr(text, name, None), int):
+                return found
+        raise Unbridged(f"the configuration has none of {', '.join(names)}")
+
+    return Shape(text, number(table["layers"]), number(table["width"]), number(table["vocabulary"]))
+
+
+def stand_in_config(tree: Tree, config: Any, shape: Shape, dtype: Any) -> Any:
+    """What serves for the tree's own configuration object where that could not be made."""
+    values = {
+        "config": config,
+        "text": shape.text,
+        "width": shape.width,
+        "layers": shape.layers,
+        "vocabulary": shape.vocabulary,
+        "dtype": dtype,
+    }
+    return types.SimpleNamespace(**filled(tree.names["config"]["stand_in"], values))
+
+
+def join(tree: Tree, job: Job, rank: int, arguments: Any, model_config: Any) -> list[str]:
+    """Brings this rank into the groups of the tree, through the tree's own functions.
+
+    Returns:
+        The steps that this tree has.
+    """
+    table = tree.names["parallel"]
+    if job.backend == "fake":
+        _fake_groups(rank, job.ranks)
+    under_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+    values = {
+        "ranks": job.ranks,
+        "rank": rank,
+        "local_rank": int(os.environ.get("LOCAL_RANK", rank)),
+        "method": "env://" if under_torchrun else f"tcp://{job.address}:{job.port}",
+        "backend": job.backend,
+        "timeout": int(job.limits.collective_seconds),
+        "arguments": arguments,
+        "config": model_config,
+    }
+    given = filled(table["given"], values)
+    done = []
+    for name in table["off"]:
+        if (function := tree.find(table["module"], name)) is not None:
+            function(False)
+    for name in (table["start"], table["groups"]):
+        call(tree.need(table["module"], name), given)
+        done.append(name)
+    for module, name in table["steps"]:
+        function = tree.find(module, name)
+        if function is None or name in done:
+            continue
+        positional = len(_required(function) - set(given))
+        if positional == 0:
+            call(function, given)
+        else:
+            function(arguments)
+        done.append(name)
+    return done
+
+
+def _required(function: Any) -> set[str]:
+    import inspect
+
+    return {
+        name
+        for name, each in inspect.signature(function).parameters.items()
+        if each.default is inspect.Parameter.empty
+        and each.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    }
+
+
+def _fake_groups(rank: int, ranks: int) -> None:
+    """PyTorch's group that communicates with nobody, and every later group likewise."""
+    import torch.distributed as dist
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", rank=rank, world_size=ranks, store=FakeStore())
+    real = dist.new_group
+
+    def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return real(ranks, backend="fake")
+
+    dist.new_group = new_group
+    torch.distributed.distributed_c10d.new_group = new_group
+    dist.barrier = lambda *args, **kwargs: None
+
+
+def read_config(folder: str) -> dict[str, Any]:
+    """The file of a model's folder."""
+    data = json.loads(Path(folder, "config.json").read_text("utf-8"))
+    if not isinstance(data, dict):
+        raise Unbridged(f"{folder}: config.json is not an object")
+    return data
+
+
+def deadline(job: Job) -> datetime.timedelta:
+    """How long a collective may wait."""
+    return datetime.timedelta(seconds=job.limits.collective_seconds)

@@ -1,0 +1,407 @@
+"""A rank from its first import to its result, stage by stage."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import resource
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from flowcheck.probe.protocol import (
+    Block,
+    Coverage,
+    DraftInput,
+    Failure,
+    Job,
+    Phase,
+    PhaseResult,
+    RankResult,
+)
+from flowcheck.probe.rank import attention, batches, bridges, device, draft, identify, models, record, stubs, weights
+from flowcheck.probe.rank.fake import Provenance, simulated
+from flowcheck.probe.rank.output import Progress
+from flowcheck.probe.rank.tree import Tree, Unbridged
+
+__all__ = ["Rank", "failure_of", "run"]
+
+
+@dataclass
+class Rank:
+    """What a rank has come to; its result is read from it whenever it ends."""
+
+    job: Job
+    rank: int
+    progress: Progress
+    stubs: tuple[str, ...] = ()
+    bridges: dict[str, str] = field(default_factory=dict)
+    not_covered: list[Coverage] = field(default_factory=list)
+    phases: list[PhaseResult] = field(default_factory=list)
+    drafts: list[DraftInput] = field(default_factory=list)
+    cls: str | None = None
+    layers: int | None = None
+    parameters: int | None = None
+    error: Failure | None = None
+
+    def result(self) -> RankResult:
+        """What there is to say now."""
+        self.progress.seconds.setdefault(self.progress.stage, 0.0)
+        return RankResult(
+            rank=self.rank,
+            stage=self.progress.stage,
+            cls=self.cls,
+            layers=self.layers,
+            parameters=self.parameters,
+            phases=tuple(self.phases),
+            draft=tuple(self.drafts),
+            launches=tuple(sorted(stubs.LAUNCHES)),
+            stubs=self.stubs,
+            bridges=self.bridges,
+            not_covered=tuple(self.not_covered),
+            seconds=self.progress.seconds,
+            peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+            error=self.error,
+        )
+
+    def lacks(self, what: str, why: str) -> None:
+        """Something is not shown by this run."""
+        self.not_covered.append(Coverage(what, why))
+
+
+def run(job: Job, rank: int, progress: Progress, roots: Sequence[str]) -> RankResult:
+    """Runs one rank, or the reference, to its end.
+
+    Args:
+        job: See there.
+        rank: Which one.
+        progress: Where stages are told.
+        roots: Packages to stub where they are missing.
+
+    Returns:
+        What it saw; an error in it is what the run ended with.
+    """
+    me = Rank(job, rank, progress)
+    try:
+        _run(me, roots)
+    except Exception as error:  # noqa: BLE001 - whatever the tree raises is the result
+        me.error = failure_of(error, me)
+    return me.result()
+
+
+def _run(me: Rank, roots: Sequence[str]) -> None:
+    job = me.job
+    me.progress.begin("imports")
+    sys.path.insert(0, job.tree)
+    finder = device.prepare(job, job.names, roots)
+    where = device.place(job, me.rank)
+    tree = Tree(job.package, job.names)
+    cls = models.class_named(tree, job.architecture)
+    me.cls = f"{cls.__module__}.{cls.__qualname__}"
+    me.progress.begin("arguments")
+    arguments, me.bridges["arguments"] = bridges.server_arguments(tree, job, job.target)
+    me.bridges["publish"] = bridges.publish(tree, arguments, me.rank)
+    me.progress.begin("config")
+    own, config, me.bridges["config"] = bridges.config_of(tree, job, arguments, job.target)
+    shape = bridges.shape_of(tree, config)
+    me.layers = shape.layers
+    dtype = getattr(torch, bridges.dtype_name(job))
+    me.progress.begin("ranks")
+    _port_is_free(me)
+    model_config = own if own is not None else bridges.stand_in_config(tree, config, shape, dtype)
+    me.bridges["groups"] = ", ".join(bridges.join(tree, job, me.rank, arguments, model_config))
+    faked = job.backend == "fake"
+    context = simulated(tree) if faked else contextlib.nullcontext()
+    with context, where, models.default_dtype(dtype), torch.no_grad():
+        target = _Target(me, tree, shape, where)
+        target.build(cls, config)
+        me.stubs = tuple(sorted(finder.found))
+        if job.role == "reference":
+            target.refer()
+        else:
+            captured = target.capture()
+            if job.draft is not None and job.draft_architecture is not None:
+                me.progress.begin("draft", job.draft_architecture)
+                _enter_draft(me, tree, arguments, where, captured)
+    me.stubs = tuple(sorted(finder.found))
+    _say_what_is_not_covered(me)
+    me.progress.begin("done")
+
+
+@dataclass
+class _Target:
+    me: Rank
+    tree: Tree
+    shape: bridges.Shape
+    device: Any
+    model: Any = None
+    layers: list[Any] = field(default_factory=list)
+
+    def build(self, cls: Any, config: Any) -> None:
+        me = self.me
+        me.progress.begin("build", f"{cls.__name__}, {self.shape.layers} layers, {self.shape.width} wide")
+        self.model = models.build(self.tree, cls, config).eval()
+        me.parameters = sum(each.numel() for each in self.model.parameters())
+        path, self.layers = record.decoder_layers(self.tree, self.model, self.shape.layers)
+        me.bridges["layers"] = path
+        me.progress.begin("weights")
+        table = self.tree.names["weights"]
+        if me.job.backend != "fake":
+            whole = self._undivided(table)
+            for note in weights.load(self.model, whole, table, me.job.seed, me.rank, me.job.ranks):
+                me.lacks("sharding by the tree's own loader", note)
+        for note in models.finish(self.tree, self.model):
+            me.lacks("what the tree does after loading", note)
+
+    def _undivided(self, table: Any) -> weights.Undivided:
+        job = self.me.job
+        if job.role == "reference":
+            return weights.undivided(self.model, table)
+        kept = torch.load(job.reference_path(), weights_only=True)
+        return weights.Undivided(kept["shapes"], kept["parts"])
+
+    def batch(self, phase: Phase, states: Any = None) -> Any:
+        shapes_only = self.me.job.backend == "fake"
+        made = attention.backend(self.tree, [phase.tokens] * phase.requests, shapes_only=shapes_only)
+        if how := attention.enter(self.tree, made):
+            self.me.bridges["attention"] = how
+        else:
+            self.me.bridges["attention"] = "the batch"
+        return batches.batch(self.tree, phase, self.shape.vocabulary, self.device, self.me.job.seed, made, states)
+
+    def forward(self, phase: Phase, entered: Any, left: Any) -> Any:
+        batch = self.batch(phase)
+        names = self.tree.names["layer"]["stream"]
+        with record.watched(self.layers, names, self.shape.width, entered, left):
+            return self.model.forward(batch.input_ids, batch.positions, batch)
+
+    def refer(self) -> None:
+        """Keeps the boundaries of each phase, and how the weights look undivided."""
+        me, job = self.me, self.me.job
+        whole = weights.undivided(self.model, self.tree.names["weights"])
+        kept: dict[str, Any] = {"shapes": dict(whole.shapes), "parts": dict(whole.parts), "phases": {}}
+        for phase in job.phases:
+            me.progress.begin("forward", phase.name)
+            streams: dict[int, record.Stream] = {}
+
+            def entered(index: int, stream: record.Stream, streams: dict[int, record.Stream] = streams) -> None:
+                streams[index] = tuple(each.detach().clone() for each in stream)
+
+            def left(index: int, stream: record.Stream, streams: dict[int, record.Stream] = streams) -> None:
+                if index == self.shape.layers - 1:
+                    streams[index + 1] = tuple(each.detach().clone() for each in stream)
+
+            self.forward(phase, entered, left)
+            kept["phases"][phase.name] = self._reference(streams)
+        torch.save(kept, job.reference_path())
+
+    def _reference(self, streams: dict[int, record.Stream]) -> dict[str, Any]:
+        if sorted(streams) != list(range(self.shape.layers + 1)) or not all(streams.values()):
+            lacking = sorted(set(range(self.shape.layers + 1)) - {key for key, each in streams.items() if each})
+            raise Unbridged(f"layers {lacking} were not entered with a stream that can be read")
+        boundaries, outputs, residuals = [], [], []
+        for index in range(self.shape.layers + 1):
+            first, *more = (each.float() for each in streams[index])
+            residual = sum(more) if more else torch.zeros_like(first)
+            boundaries.append(first + residual)
+            outputs.append(first)
+            residuals.append(residual)
+        return {
+            "boundaries": torch.stack(boundaries).cpu(),
+            "outputs": torch.stack(outputs).cpu(),
+            "residuals": torch.stack(residuals).cpu(),
+        }
+
+    def capture(self) -> list[tuple[Phase, Any]]:
+        """Runs the phases as the job says; gives the states of those that had some."""
+        me, job = self.me, self.me.job
+        captured = []
+        for phase in job.phases:
+            error: Failure | None = None
+            states: Any = None
+            provenance = Provenance(self.shape.layers)
+            try:
+                me.progress.begin("setter", phase.name)
+                self._tell(phase)
+                me.progress.begin("forward", phase.name)
+                with provenance if job.backend == "fake" else contextlib.nullcontext():
+                    out = self.forward(phase, provenance.entered, provenance.left)
+                states, kept = self._states(out)
+            except Exception as raised:
+                if stubs.missing_root(raised, job.package) and job.role == "learn":
+                    raise
+                error, kept = failure_of(raised, me), None
+            me.progress.begin("identify", phase.name)
+            me.phases.append(self._seen(phase, states, kept, error, provenance))
+            if states is not None:
+                captured.append((phase, states))
+        return captured
+
+    def _tell(self, phase: Phase) -> None:
+        name = self.tree.names["models"]["setter"]
+        for ids in phase.calls:
+            setter = getattr(self.model, name, None)
+            if setter is None:
+                raise Unbridged(f"{type(self.model).__name__} has no {name}")
+            if ids is None:
+                setter()
+            else:
+                setter(list(ids))
+
+    def _states(self, out: Any) -> tuple[Any, str]:
+        name = self.tree.names["batch"]["states"]
+        states = getattr(out, name, None)
+        return states, f"{type(out).__name__}.{name}"
+
+    def _seen(
+        self, phase: Phase, states: Any, kept: str | None, error: Failure | None, provenance: Provenance
+    ) -> PhaseResult:
+        me, job = self.me, self.me.job
+        rows, width = phase.requests * phase.tokens, self.shape.width
+        if not isinstance(states, torch.Tensor) or states.dim() != 2:
+            _together(job, None)
+            return PhaseResult(phase.name, phase.calls, rows, width, kept=kept, error=error)
+        blocks: tuple[Block, ...]
+        digest: str | None = None
+        spread: float | None = None
+        if job.backend == "fake":
+            blocks = provenance.blocks(states, width)
+        else:
+            states = states.contiguous()
+            digest = _digest(states)
+            total, spread = _together(job, states)
+            blocks = self._identified(phase, states, total)
+        return PhaseResult(
+            phase=phase.name,
+            told=phase.calls,
+            expected_rows=rows,
+            target_width=width,
+            rows=states.shape[0],
+            width=states.shape[1],
+            dtype=str(states.dtype),
+            blocks=blocks,
+            digest=digest,
+            spread=spread,
+            kept=kept,
+        )
+
+    def _identified(self, phase: Phase, states: Any, total: Any) -> tuple[Block, ...]:
+        me, job = self.me, self.me.job
+        kept = torch.load(job.reference_path(), weights_only=True)["phases"].get(phase.name)
+        if kept is None:
+            me.lacks(f"which layers {phase.name} captured", "the reference has no such phase")
+            return ()
+        reference = identify.Reference(kept["boundaries"], kept["outputs"], kept["residuals"])
+        mine = identify.split(states.cpu(), self.shape.width, job.ranks)
+        sums = identify.split(total.cpu(), self.shape.width, job.ranks) if total is not None else [None] * len(mine)
+        return tuple(
+            identify.identify(index, block, whole, reference, job.limits, me.rank, job.ranks)
+            for index, (block, whole) in enumerate(zip(mine, sums, strict=True))
+        )
+
+
+def _together(job: Job, states: Any) -> tuple[Any, float | None]:
+    """The sum over the ranks and the largest difference to rank 0, where all have states of one shape. Every rank calls it."""
+    if job.backend == "fake" or job.ranks == 1:
+        return None, (None if states is None else 0.0)
+    shapes: list[Any] = [None] * job.ranks
+    dist.all_gather_object(shapes, None if states is None else tuple(states.shape))
+    if states is None or len(set(shapes)) != 1:
+        return None, None
+    total = states.double()
+    first = states.double()
+    dist.all_reduce(total)
+    dist.broadcast(first, 0)
+    return total, identify.distance(states.double(), first)
+
+
+def _digest(states: Any) -> str:
+    data = states.detach().cpu().contiguous()
+    head = f"{tuple(data.shape)} {data.dtype}".encode()
+    return hashlib.sha256(head + data.view(torch.uint8).numpy().tobytes()).hexdigest()
+
+
+def _enter_draft(me: Rank, tree: Tree, arguments: Any, where: Any, captured: list[tuple[Phase, Any]]) -> None:
+    job = me.job
+    folder = str(job.draft)
+    cls = models.class_named(tree, str(job.draft_architecture))
+    _, config, me.bridges["draft config"] = bridges.config_of(tree, job, arguments, folder, draft=True)
+    model = models.build(tree, cls, config).eval()
+    shape = bridges.shape_of(tree, config)
+    if job.backend != "fake":
+        for parameter in model.parameters():
+            if parameter.dtype.is_floating_point and parameter.dim() > 1:
+                parameter.data.normal_(0, parameter.shape[-1] ** -0.5)
+    target = _Target(me, tree, shape, where)
+    for phase, states in captured:
+
+        def forward(phase: Phase = phase, states: Any = states) -> None:
+            batch = target.batch(phase, states)
+            model.forward(batch.input_ids, batch.positions, batch)
+
+        me.drafts.append(draft.enter(phase.name, model, states, forward))
+
+
+def _port_is_free(me: Rank) -> None:
+    job = me.job
+    if me.rank or job.backend == "fake" or job.address not in ("127.0.0.1", "localhost"):
+        return
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((job.address, job.port))
+
+
+def _say_what_is_not_covered(me: Rank) -> None:
+    if me.job.backend == "nccl":
+        return
+    me.lacks("branches for CUDA", "the tree runs as on a machine without a GPU")
+    me.lacks("recorded graphs", "there are none on a CPU: forwards are eager ones")
+    me.lacks("fused all-reduce", "it needs kernels of a GPU")
+    me.lacks("attention", "keys and values are mixed by the probe's own backend, in full precision")
+    me.lacks("choice of the mode", "the batches are made by the probe and ask for all rows")
+    if me.job.backend == "fake":
+        me.lacks("what ranks say to each other", "simulated ranks communicate with nobody: each is alone")
+
+
+def failure_of(error: BaseException, me: Rank) -> Failure:
+    """An exception as part of a result."""
+    frames = traceback.extract_tb(error.__traceback__)
+    marks = [f"{_short(each.filename, me.job)}:{each.lineno} {each.name}" for each in frames]
+    inside = [mark for each, mark in zip(frames, marks, strict=True) if each.filename.startswith(me.job.tree)]
+    about: Any = "tree" if inside else "probe"
+    if isinstance(error, Unbridged):
+        about = "probe"
+    if isinstance(error, (MemoryError, OSError)) or me.progress.stage == "ranks":
+        about = "machine"
+    return Failure(
+        stage=me.progress.stage,
+        kind=type(error).__name__,
+        message=" ".join(str(error).split())[:600],
+        where=tuple((inside or marks)[-6:]),
+        missing=stubs.missing_root(error, me.job.package),
+        about=about,
+    )
+
+
+def _short(filename: str, job: Job) -> str:
+    for root in (job.tree, str(Path(__file__).parents[3])):
+        if filename.startswith(root):
+            return str(Path(filename).relative_to(root))
+    return Path(filename).name
+
+
+def kept_stubs(job: Job) -> list[str]:
+    """What an earlier run learned for this tree."""
+    path = job.stubs_path()
+    return list(json.loads(path.read_text("utf-8"))) if path.is_file() else []
+
+
+Runner = Callable[[Job, int, Progress, Sequence[str]], RankResult]
