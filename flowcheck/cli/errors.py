@@ -23,6 +23,7 @@ class Exit(IntEnum):
     FINDINGS = 1
     USAGE = 2
     BUG = 3
+    INCONCLUSIVE = 4
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
