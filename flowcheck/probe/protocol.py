@@ -6,6 +6,11 @@ The supervisor writes one :class:`Job` as JSON and starts ``python -m flowcheck.
 :class:`RankResult` to :meth:`Job.result_path`, whole or not at all, and exits with 0 if that result has no error, 1 if it
 has one. Any other exit, or no result, means that the rank died.
 
+For backends that need no GPU, RANK may be a range: ``python -m flowcheck.probe.rank JOB.json 0-7`` imports the tree once and
+forks the ranks, which saves most of the time and memory. Each then has its standard error in :meth:`Job.words_path`, the first
+rank that fails ends the others, every rank has a result, and the process exits with 0 only if all results are without error.
+Ranks of the fake backend take turns, as many at a time as ``Job.at_once`` says.
+
 With real numbers (backends ``gloo`` and ``nccl``) blocks are identified against a run on one rank with the same logical
 weights. The supervisor runs ``Job.as_reference()`` first, to its end: it leaves :meth:`Job.reference_path`, which the ranks
 of the job itself read. The fake backend needs none. Rank 0 learns what must be stubbed and keeps it in
@@ -150,6 +155,7 @@ class Job:
         limits: See :class:`Limits`.
         role: See :data:`Role`.
         threads: Threads of PyTorch in a rank.
+        at_once: Ranks of the fake backend that run at a time, where they are forked.
         settings: Server arguments to give besides those that the rank needs itself.
     """
 
@@ -172,6 +178,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     role: Role = "rank"
     threads: int = 1
+    at_once: int = 2
     settings: Mapping[str, Any] = field(default_factory=dict)
     protocol: str = PROTOCOL
 
@@ -186,6 +193,10 @@ class Job:
     def result_path(self, rank: int) -> Path:
         """Where that rank leaves its result."""
         return Path(self.work, f"rank-{rank}.json" if self.role == "rank" else f"{self.role}.json")
+
+    def words_path(self, rank: int) -> Path:
+        """Where a forked rank leaves what it and the tree print, its last words among it."""
+        return Path(self.work, f"rank-{rank}.err")
 
     def reference_path(self) -> Path:
         """Where the reference leaves its boundaries, and what the weights look like undivided (PyTorch's format)."""
@@ -293,7 +304,8 @@ class Failure:
         message: Its text, one line.
         where: Files and lines of the tree, the innermost last.
         missing: The package that the environment lacks, where that is the reason.
-        about: tree: the scanned code raised; probe: this tool cannot run it; machine: a port, memory, a device.
+        about: tree: the scanned code raised; probe: this tool cannot run it; machine: a port, memory, a device; other: it was
+            ended because another rank had failed.
     """
 
     stage: Stage
@@ -301,7 +313,7 @@ class Failure:
     message: str
     where: tuple[str, ...] = ()
     missing: str | None = None
-    about: Literal["tree", "probe", "machine"] = "tree"
+    about: Literal["tree", "probe", "machine", "other"] = "tree"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ Each bridge says in words what it found, for :attr:`flowcheck.probe.protocol.Ran
 from __future__ import annotations
 
 import contextlib
-import datetime
+import dataclasses
+import inspect
 import json
 import os
 import types
@@ -67,11 +68,9 @@ def server_arguments(tree: Tree, job: Job, folder: str) -> tuple[Any, str]:
 
 
 def _bare(cls: Any, given: dict[str, Any]) -> Any:
-    import dataclasses
-
-    if not dataclasses.is_dataclass(cls):
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         return None
-    made = object.__new__(cls)
+    made: Any = object.__new__(cls)
     for each in dataclasses.fields(cls):
         value = each.default
         if value is dataclasses.MISSING:
@@ -218,8 +217,6 @@ def join(tree: Tree, job: Job, rank: int, arguments: Any, model_config: Any) -> 
 
 
 def _required(function: Any) -> set[str]:
-    import inspect
-
     return {
         name
         for name, each in inspect.signature(function).parameters.items()
@@ -250,8 +247,3 @@ def read_config(folder: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise Unbridged(f"{folder}: config.json is not an object")
     return data
-
-
-def deadline(job: Job) -> datetime.timedelta:
-    """How long a collective may wait."""
-    return datetime.timedelta(seconds=job.limits.collective_seconds)

@@ -76,7 +76,7 @@ def _same(given: Any, states: Any) -> bool:
     try:
         return bool(given.data_ptr() == states.data_ptr())
     except RuntimeError:  # a tensor without memory
-        return given.dtype == states.dtype
+        return bool(given.dtype == states.dtype)
 
 
 def _in_features(module: Any) -> int | None:
@@ -99,6 +99,6 @@ def _directly(phase: str, draft: Any, states: Any, error: str | None) -> DraftIn
         except Exception as raised:  # noqa: BLE001
             said = f"{type(raised).__name__}: {' '.join(str(raised).split())[:300]}"
             return DraftInput(phase, name, path, type(module).__name__, _in_features(module), False, False, said)
-        said = f"the draft's forward did not run here: {error}" if error else None
-        return DraftInput(phase, name, path, type(module).__name__, _in_features(module), True, False, said)
+        why = f"the draft's forward did not run here: {error}" if error else None
+        return DraftInput(phase, name, path, type(module).__name__, _in_features(module), True, False, why)
     return DraftInput(phase, name, error=error or "no layer of the draft was given the states")

@@ -1,4 +1,4 @@
-"""The fake backend: tensors without memory, and tags that say where a tensor comes from."""
+"""The fake backend: tensors without memory. Everything has its true shape, nothing has a value."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Any
 
 import torch
 
-from flowcheck.probe.protocol import Block
 from flowcheck.probe.rank.tree import Tree, replaced
 
-__all__ = ["Provenance", "simulated"]
+__all__ = ["simulated"]
 
 
 @contextlib.contextmanager
 def simulated(tree: Tree) -> Iterator[None]:
-    """Everything made inside has a shape and no numbers."""
+    """Everything made inside has a shape and no numbers.
+
+    What depends on numbers is answered by its shape: initial values, and the experts' product.
+    """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     for name in dir(torch.nn.init):
@@ -35,25 +37,3 @@ def _experts(states: str) -> Any:
         return rows.new_empty(rows.shape)
 
     return forward
-
-
-class Provenance(contextlib.AbstractContextManager[None]):
-    """Placeholder."""
-
-    def __init__(self, layers: int) -> None:
-        self.layers = layers
-
-    def __exit__(self, *args: object) -> None:
-        return None
-
-    def __enter__(self) -> None:
-        return None
-
-    def entered(self, index: int, stream: Any) -> None:
-        return None
-
-    def left(self, index: int, stream: Any) -> None:
-        return None
-
-    def blocks(self, states: Any, width: int) -> tuple[Block, ...]:
-        return ()

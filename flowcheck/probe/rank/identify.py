@@ -115,7 +115,7 @@ def identify(index: int, block: Any, total: Any, reference: Reference, limits: L
         apart, other = _apart(of, best)
         margin = apart / limits.tolerance
         if margin < limits.margin:
-            said = f"{name_of(best, last)} or {name_of(other, last)}: only {margin:.0f} tolerances apart, {limits.margin:.0f} are needed"
+            said = f"{name_of(best, last)} or {name_of(other, last)}: only {margin:.0f} tolerances apart"
             return Block(index, "inconclusive", None, said, away, margin)
         return Block(index, "boundary", best, name_of(best, last), away, margin)
     if total is not None and ranks > 1 and (found := _part(index, block, total.double(), of, limits, rank, ranks)):
@@ -156,7 +156,8 @@ def _part(index: int, block: Any, total: Any, of: Reference, limits: Limits, ran
     far = _relative(total, whole).amax(dim=-1)
     best = int(far.argmin())
     if float(far[best]) <= tolerance:
-        said = f"rank {rank} holds one of {ranks} parts of what the last layer added to {name_of(best, last)}, beside the whole residual"
+        added = f"one of {ranks} parts of what the last layer added to {name_of(best, last)}"
+        said = f"rank {rank} holds {added}, beside the whole residual"
         return Block(index, "partial", best, said, float(far[best]))
     return None
 

@@ -10,7 +10,7 @@ import torch
 
 from flowcheck.probe.protocol import Job, RankResult, dumps, loads
 from flowcheck.probe.rank.output import Progress
-from flowcheck.probe.rank.run import kept_stubs, run
+from flowcheck.probe.rank.run import imported, kept_stubs, run
 
 __all__ = ["learn"]
 
@@ -21,7 +21,7 @@ def learn(job: Job, progress: Progress) -> RankResult:
     Returns:
         What the last attempt saw. An error in it that is no missing package is no reason not to try the real thing.
     """
-    import transformers  # noqa: F401  # type: ignore[import-not-found]
+    import transformers  # noqa: F401 - before the stand-ins, and once for all attempts
 
     roots = kept_stubs(job)
     result = _attempt(job, progress, roots)
@@ -46,7 +46,8 @@ def _attempt(job: Job, progress: Progress, roots: list[str]) -> RankResult:
         status = 1
         try:
             with os.fdopen(writing, "w") as out, open(os.devnull, "w") as nothing:  # noqa: PTH123
-                out.write(dumps(run(job, 0, Progress(0, nothing), roots)))
+                quiet = Progress(0, nothing)
+                out.write(dumps(run(job, 0, quiet, lambda: imported(job, quiet, roots))))
             status = 0
         finally:
             os._exit(status)

@@ -35,6 +35,13 @@ class Progress:
         os.dup2(2, 1)
         return cls(rank, stream)
 
+    def of(self, rank: int) -> Progress:
+        """The same for another rank, from here on: for a process forked from this one."""
+        other = Progress(rank, self._stream)
+        other.stage, other.seconds = self.stage, dict(self.seconds)
+        other._began, other._since = self._began, self._since
+        return other
+
     def begin(self, stage: Stage, detail: str = "") -> None:
         """A stage begins, or something in it; the one before it has ended."""
         now = time.monotonic()

@@ -28,8 +28,9 @@ from flowcheck.probe.protocol import (
     RankResult,
 )
 from flowcheck.probe.rank import attention, batches, bridges, device, draft, identify, models, record, stubs, weights
-from flowcheck.probe.rank.fake import Provenance, simulated
+from flowcheck.probe.rank.fake import simulated
 from flowcheck.probe.rank.output import Progress
+from flowcheck.probe.rank.provenance import Provenance
 from flowcheck.probe.rank.tree import Tree, Unbridged
 
 __all__ = ["Rank", "failure_of", "run"]
@@ -77,35 +78,65 @@ class Rank:
         self.not_covered.append(Coverage(what, why))
 
 
-def run(job: Job, rank: int, progress: Progress, roots: Sequence[str]) -> RankResult:
+@dataclass(frozen=True)
+class Imported:
+    """The tree in this process; forks share it.
+
+    Attributes:
+        tree: The scanned tree.
+        cls: The target's class.
+        finder: Which stand-ins were asked for.
+    """
+
+    tree: Tree
+    cls: Any
+    finder: stubs.StubFinder
+
+
+def imported(job: Job, progress: Progress, roots: Sequence[str]) -> Imported:
+    """Imports what a rank of this job needs of the tree.
+
+    Args:
+        job: See there.
+        progress: Where stages are told.
+        roots: Packages to stub where they are missing.
+    """
+    progress.begin("imports", job.architecture)
+    sys.path.insert(0, job.tree)
+    finder = device.prepare(job, job.names, roots)
+    tree = Tree(job.package, job.names)
+    cls = models.class_named(tree, job.architecture)
+    if job.draft_architecture is not None and job.role != "reference":
+        models.class_named(tree, job.draft_architecture)
+    for table in ("arguments", "parallel", "config", "batch"):
+        tree.module(job.names[table]["module"])
+    return Imported(tree, cls, finder)
+
+
+def run(job: Job, rank: int, progress: Progress, importing: Callable[[], Imported]) -> RankResult:
     """Runs one rank, or the reference, to its end.
 
     Args:
         job: See there.
         rank: Which one.
         progress: Where stages are told.
-        roots: Packages to stub where they are missing.
+        importing: Gives the tree, or raises.
 
     Returns:
         What it saw; an error in it is what the run ended with.
     """
     me = Rank(job, rank, progress)
     try:
-        _run(me, roots)
+        _run(me, importing())
     except Exception as error:  # noqa: BLE001 - whatever the tree raises is the result
         me.error = failure_of(error, me)
     return me.result()
 
 
-def _run(me: Rank, roots: Sequence[str]) -> None:
-    job = me.job
-    me.progress.begin("imports")
-    sys.path.insert(0, job.tree)
-    finder = device.prepare(job, job.names, roots)
-    where = device.place(job, me.rank)
-    tree = Tree(job.package, job.names)
-    cls = models.class_named(tree, job.architecture)
+def _run(me: Rank, given: Imported) -> None:
+    job, tree, cls, finder = me.job, given.tree, given.cls, given.finder
     me.cls = f"{cls.__module__}.{cls.__qualname__}"
+    where = device.place(job, me.rank)
     me.progress.begin("arguments")
     arguments, me.bridges["arguments"] = bridges.server_arguments(tree, job, job.target)
     me.bridges["publish"] = bridges.publish(tree, arguments, me.rank)
@@ -264,7 +295,7 @@ class _Target:
     def _seen(
         self, phase: Phase, states: Any, kept: str | None, error: Failure | None, provenance: Provenance
     ) -> PhaseResult:
-        me, job = self.me, self.me.job
+        job = self.me.job
         rows, width = phase.requests * phase.tokens, self.shape.width
         if not isinstance(states, torch.Tensor) or states.dim() != 2:
             _together(job, None)
@@ -402,6 +433,3 @@ def kept_stubs(job: Job) -> list[str]:
     """What an earlier run learned for this tree."""
     path = job.stubs_path()
     return list(json.loads(path.read_text("utf-8"))) if path.is_file() else []
-
-
-Runner = Callable[[Job, int, Progress, Sequence[str]], RankResult]

@@ -82,7 +82,7 @@ class _Stub(type):
     def __or__(cls, other: object) -> Any:
         return cls
 
-    __ror__ = __or__  # type: ignore[assignment]
+    __ror__ = __or__
 
     def __contains__(cls, other: object) -> bool:
         return False

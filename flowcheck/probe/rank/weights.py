@@ -126,13 +126,7 @@ def _load(parameter: Any, value: Any, place: _Place, table: Mapping[str, Any]) -
         _load_experts(loader, parameter, value, place, table)
     elif last.startswith((table["gate_and_up"], table["down"])) and len(wanted) > 3:
         kind = "gate_and_up" if last.startswith(table["gate_and_up"]) else "down"
-        transposed = parameter.dim() == 3 and _is_transposed(parameter, place.owner)
-        loader(
-            parameter,
-            value.transpose(1, 2).contiguous() if transposed and False else value,
-            place.name,
-            table["fused_shards"][kind],
-        )
+        loader(parameter, value, place.name, table["fused_shards"][kind])
     elif place.parts and len(wanted) > 2:
         heads = getattr(place.owner, table["query_heads"], None) is not None
         ids: list[Any] = [shards["query"], shards["key"], shards["value"]] if heads else list(range(len(place.parts)))
@@ -143,10 +137,6 @@ def _load(parameter: Any, value: Any, place: _Place, table: Mapping[str, Any]) -
     else:
         loader(parameter, value)
     return None
-
-
-def _is_transposed(parameter: Any, owner: Any) -> bool:
-    return bool(getattr(parameter, "is_transposed", False) or getattr(owner, "use_triton_kernels", False))
 
 
 def _load_experts(loader: Any, parameter: Any, value: Any, place: _Place, table: Mapping[str, Any]) -> None:
