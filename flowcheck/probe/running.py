@@ -21,6 +21,7 @@ from typing import Any
 
 from flowcheck.probe.environment import Environment
 from flowcheck.probe.errors import ProbeError
+from flowcheck.probe.leash import BYTECODE
 from flowcheck.probe.protocol import Event, Job, RankResult, dumps, loads
 from flowcheck.probe.supervise import End, RankEnd, Start, supervise
 
@@ -133,7 +134,7 @@ class _Running:
             "PYTHONPATH": str(self.where.imports),
             "PYTHONNOUSERSITE": "1",
             "PYTHONUNBUFFERED": "1",
-            "PYTHONPYCACHEPREFIX": str(self.where.cache / "bytecode"),
+            BYTECODE: f"{job.tree}:{self.where.cache / 'bytecode' / _place(job)}",
             "TMPDIR": str(self.where.work / "tmp"),
             "OMP_NUM_THREADS": str(job.threads),
             "HF_HUB_OFFLINE": "1",
@@ -263,6 +264,12 @@ def _spoken(error: Any) -> str:
 def _port_was_taken(results: Mapping[int, RankResult]) -> bool:
     errors = [result.error for result in results.values() if result.error is not None]
     return any(each.about == "machine" and "in use" in each.message for each in errors)
+
+
+def _place(job: Job) -> str:
+    """A name for where the tree really lies."""
+    real = Path(job.tree, *job.package.split(".")).resolve()
+    return hashlib.sha256(os.fsencode(real)).hexdigest()[:24]
 
 
 def _key(tree_digest: str, environment: Environment) -> str:
