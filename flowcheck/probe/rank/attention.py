@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from flowcheck.probe.rank.tree import Tree
+from flowcheck.probe.rank.tree import Tree, Unbridged
 
 __all__ = ["attend", "backend", "enter"]
 
@@ -75,9 +75,11 @@ def backend(tree: Tree, lengths: list[int], *, shapes_only: bool) -> Any:
 
     def forward(self: Any, q: Any, k: Any, v: Any, layer: Any, *args: Any, **kwargs: Any) -> Any:
         heads, width = getattr(layer, table["heads"]), getattr(layer, table["value_width"])
+        rows = sum(lengths)
+        if q.numel() % (rows * heads):
+            raise Unbridged(f"attention is given {tuple(q.shape)} for {rows} rows of {heads} heads")
         if shapes_only:
-            return q.new_empty((q.shape[0], heads * width))
-        rows = q.shape[0]
+            return q.new_empty((rows, heads * width))
         key_heads = max(getattr(layer, table["key_heads"]), 1)
         if k is None:  # keys of another layer: any mixture of the rows before will do
             k, v, key_heads = q, q.reshape(rows, heads, -1)[..., :width], heads

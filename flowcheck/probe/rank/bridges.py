@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from flowcheck.probe.protocol import Job
-from flowcheck.probe.rank.tree import Tree, Unbridged, call, fields_of, filled
+from flowcheck.probe.rank.tree import Tree, Unbridged, call, fields_of, filled, replaced
 
 __all__ = ["Shape", "config_of", "join", "publish", "server_arguments", "shape_of"]
 
@@ -214,6 +214,22 @@ def join(tree: Tree, job: Job, rank: int, arguments: Any, model_config: Any) -> 
             function(arguments)
         done.append(name)
     return done
+
+
+def positions_of_a_gpu(tree: Tree) -> None:
+    """Where the tree asks for positional embeddings by device, it gets those of a GPU: for a CPU it knows fewer."""
+    table = tree.names["rotary"]
+    module, name, parameter = table["by_device"]
+    by_device, plain = tree.find(module, name), tree.find(*table["plain"])
+    if by_device is None or plain is None:
+        return
+    signature = inspect.signature(by_device)
+
+    def made(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        return call(plain, {key: value for key, value in given.items() if key != parameter})
+
+    replaced(tree.package, name, by_device, made)
 
 
 def _required(function: Any) -> set[str]:

@@ -110,6 +110,8 @@ def imported(job: Job, progress: Progress, roots: Sequence[str]) -> Imported:
         models.class_named(tree, job.draft_architecture)
     for table in ("arguments", "parallel", "config", "batch"):
         tree.module(job.names[table]["module"])
+    if job.backend != "nccl":
+        bridges.positions_of_a_gpu(tree)
     return Imported(tree, cls, finder)
 
 
