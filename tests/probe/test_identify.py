@@ -119,8 +119,7 @@ ONE = {
     "boundary 3, normalised": lambda k: OF.boundaries[k] / OF.boundaries[k].square().mean(-1, keepdim=True).sqrt(),
     "rows 0-2 of 5 hold boundary 3, the others are zeros": lambda k: only(OF.boundaries[k], slice(3), slice(None)),
     "columns 4-7 of 16 hold boundary 3, the others are zeros": (
-        lambda k: only(OF.boundaries[k], slice(None), slice(4, 8)),
-        3,
+        lambda k: only(OF.boundaries[k], slice(None), slice(4, 8))
     ),
     "another order: [4, 3, 2, 1, 0]": lambda k: OF.boundaries[k].flip(0),
     "rows 1-2 of 5 of boundary 3": lambda k: OF.boundaries[k][1:3],
