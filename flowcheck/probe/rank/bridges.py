@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import inspect
 import json
 import os
@@ -200,9 +201,16 @@ def join(tree: Tree, job: Job, rank: int, arguments: Any, model_config: Any) -> 
     for name in table["off"]:
         if (function := tree.find(table["module"], name)) is not None:
             function(False)
-    for name in (table["start"], table["groups"]):
-        call(tree.need(table["module"], name), given)
-        done.append(name)
+    if (start := tree.find(table["module"], table["start"])) is not None:
+        call(start, given)
+        done.append(table["start"])
+    elif not torch.distributed.is_initialized():
+        patience = datetime.timedelta(seconds=job.limits.collective_seconds)
+        torch.distributed.init_process_group(
+            job.backend, init_method=values["method"], rank=rank, world_size=job.ranks, timeout=patience
+        )
+    call(tree.need(table["module"], table["groups"]), given)
+    done.append(table["groups"])
     for module, name in table["steps"]:
         function = tree.find(module, name)
         if function is None or name in done:
