@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import inspect
 import json
 import os
@@ -18,7 +19,7 @@ from typing import Any
 import torch
 
 from flowcheck.probe.protocol import Job
-from flowcheck.probe.rank.tree import Tree, Unbridged, call, fields_of, filled
+from flowcheck.probe.rank.tree import Tree, Unbridged, call, fields_of, filled, replaced
 
 __all__ = ["Shape", "config_of", "join", "publish", "server_arguments", "shape_of"]
 
@@ -200,9 +201,16 @@ def join(tree: Tree, job: Job, rank: int, arguments: Any, model_config: Any) -> 
     for name in table["off"]:
         if (function := tree.find(table["module"], name)) is not None:
             function(False)
-    for name in (table["start"], table["groups"]):
-        call(tree.need(table["module"], name), given)
-        done.append(name)
+    if (start := tree.find(table["module"], table["start"])) is not None:
+        call(start, given)
+        done.append(table["start"])
+    elif not torch.distributed.is_initialized():
+        patience = datetime.timedelta(seconds=job.limits.collective_seconds)
+        torch.distributed.init_process_group(
+            job.backend, init_method=values["method"], rank=rank, world_size=job.ranks, timeout=patience
+        )
+    call(tree.need(table["module"], table["groups"]), given)
+    done.append(table["groups"])
     for module, name in table["steps"]:
         function = tree.find(module, name)
         if function is None or name in done:
@@ -214,6 +222,22 @@ def join(tree: Tree, job: Job, rank: int, arguments: Any, model_config: Any) -> 
             function(arguments)
         done.append(name)
     return done
+
+
+def positions_of_a_gpu(tree: Tree) -> None:
+    """Where the tree asks for positional embeddings by device, it gets those of a GPU: for a CPU it knows fewer."""
+    table = tree.names["rotary"]
+    module, name, parameter = table["by_device"]
+    by_device, plain = tree.find(module, name), tree.find(*table["plain"])
+    if by_device is None or plain is None:
+        return
+    signature = inspect.signature(by_device)
+
+    def made(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        return call(plain, {key: value for key, value in given.items() if key != parameter})
+
+    replaced(tree.package, name, by_device, made)
 
 
 def _required(function: Any) -> set[str]:

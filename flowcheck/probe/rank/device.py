@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from flowcheck.probe.protocol import Job
-from flowcheck.probe.rank.stubs import StubFinder, install
+from flowcheck.probe.rank.stubs import KERNEL_LANGUAGE, StubFinder, install
 
 __all__ = ["place", "prepare"]
 
@@ -24,12 +24,12 @@ def prepare(job: Job, names: Mapping[str, Any], stubs: Sequence[str]) -> StubFin
     os.environ.update(names["environment"]["cpu"])
     # The tree's kernels for these instructions are not here, whatever the processor can do.
     torch._C._cpu._is_amx_tile_supported = lambda: False
-    # PyTorch must find its kernel language missing before a stand-in of that name goes in.
-    importlib.import_module("torch._inductor.runtime.triton_compat")
-    about = importlib.import_module("torch.utils._triton")
-    about.has_triton_package()
-    about.has_triton()
     torch.compile = _as_it_is
+    if KERNEL_LANGUAGE in stubs:  # PyTorch must find it missing before a stand-in goes in
+        importlib.import_module("torch._inductor.runtime.triton_compat")
+        about = importlib.import_module("torch.utils._triton")
+        about.has_triton_package()
+        about.has_triton()
     return install(stubs)
 
 

@@ -231,15 +231,11 @@ def _some_rows(index: int, block: Any, of: Reference, limits: Limits) -> Block |
     same = _relative(block, of.boundaries) <= limits.tolerance
     best = int(same.sum(dim=-1).argmax())
     count = int(same[best].sum())
+    if count < of.rows - 1 and (order := _order(block, of, limits)) is not None:
+        said = f"{name_of(order[0], last)} with its rows in another order: {order[1]}"
+        return Block(index, "other", order[0], said)
     if count == 0:
-        order = _order(block, of, limits)
-        return (
-            None
-            if order is None
-            else Block(
-                index, "other", order[0], f"{name_of(order[0], last)} with its rows in another order: {order[1]}"
-            )
-        )
+        return None
     said = f"rows {_runs(same[best].tolist())} of {of.rows} hold {name_of(best, last)}"
     rest = ~same[best]
     if not bool(block[rest].any()):

@@ -36,6 +36,10 @@ from flowcheck.probe.rank.tree import Tree, Unbridged
 __all__ = ["Rank", "failure_of", "run"]
 
 
+class NoHook(Exception):
+    """The target cannot be told which layers to capture: what the tree would raise."""
+
+
 @dataclass
 class Rank:
     """What a rank has come to; its result is read from it whenever it ends."""
@@ -110,6 +114,8 @@ def imported(job: Job, progress: Progress, roots: Sequence[str]) -> Imported:
         models.class_named(tree, job.draft_architecture)
     for table in ("arguments", "parallel", "config", "batch"):
         tree.module(job.names[table]["module"])
+    if job.backend != "nccl":
+        bridges.positions_of_a_gpu(tree)
     return Imported(tree, cls, finder)
 
 
@@ -211,8 +217,11 @@ class _Target:
     def forward(self, phase: Phase, entered: Any, left: Any) -> Any:
         batch = self.batch(phase)
         names = self.tree.names["layer"]["stream"]
-        with record.watched(self.layers, names, self.shape.width, entered, left):
-            return self.model.forward(batch.input_ids, batch.positions, batch)
+        norms = record.norms_of(self.model, self.tree.names["weights"]["norms"])
+        with record.Watch(self.layers, norms, names, self.shape.width, entered, left) as watch:
+            out = self.model.forward(batch.input_ids, batch.positions, batch)
+            watch.finish()
+        return out
 
     def refer(self) -> None:
         """Keeps the boundaries of each phase, and how the weights look undivided."""
@@ -281,7 +290,7 @@ class _Target:
         for ids in phase.calls:
             setter = getattr(self.model, name, None)
             if setter is None:
-                raise Unbridged(f"{type(self.model).__name__} has no {name}")
+                raise NoHook(f"{type(self.model).__name__} has no {name}")
             if ids is None:
                 setter()
             else:
@@ -408,8 +417,8 @@ def failure_of(error: BaseException, me: Rank) -> Failure:
     marks = [f"{_short(each.filename, me.job)}:{each.lineno} {each.name}" for each in frames]
     inside = [mark for each, mark in zip(frames, marks, strict=True) if each.filename.startswith(me.job.tree)]
     about: Any = "tree" if inside else "probe"
-    if isinstance(error, Unbridged):
-        about = "probe"
+    if isinstance(error, (NoHook, Unbridged)):
+        about = "tree" if isinstance(error, NoHook) else "probe"
     if isinstance(error, (MemoryError, OSError)) or me.progress.stage == "ranks":
         about = "machine"
     return Failure(

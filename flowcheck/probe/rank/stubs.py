@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["LAUNCHES", "StubFinder", "install", "is_stub", "missing_root"]
+__all__ = ["KERNEL_LANGUAGE", "LAUNCHES", "StubFinder", "install", "is_stub", "missing_root"]
 
 LAUNCHES: set[str] = set()
 """Names of the stubbed kernels that were launched in this process."""
 
-_KERNEL_LANGUAGE = "triton"
-_NO_DEVICE = f"{_KERNEL_LANGUAGE}.runtime.driver"
+KERNEL_LANGUAGE = "triton"
+"""The package whose functions are kernels."""
+
+_NO_DEVICE = f"{KERNEL_LANGUAGE}.runtime.driver"
 
 
 class _Kernel:
@@ -57,10 +60,10 @@ class _Stub(type):
             if isinstance(only, _Kernel):
                 return only
             if isinstance(only, types.FunctionType):
-                return _Kernel(only) if cls.stub_name.startswith(f"{_KERNEL_LANGUAGE}.") else only
+                return _Kernel(only) if cls.stub_name.startswith(f"{KERNEL_LANGUAGE}.") else only
             if isinstance(only, type) and not is_stub(only):
                 return only
-        if cls.stub_name.split(".")[0] != _KERNEL_LANGUAGE and not cls.stub_name.rsplit(".", 1)[-1][:1].isupper():
+        if cls.stub_name.split(".")[0] != KERNEL_LANGUAGE and not cls.stub_name.rsplit(".", 1)[-1][:1].isupper():
             LAUNCHES.add(cls.stub_name)
         return cls
 
@@ -171,7 +174,7 @@ class StubFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 _KNOWN: dict[str, dict[str, Any]] = {
-    _KERNEL_LANGUAGE: {
+    KERNEL_LANGUAGE: {
         "cdiv": lambda a, b: -(-a // b),
         "next_power_of_2": lambda n: 1 << (int(n) - 1).bit_length() if n > 0 else 1,
         "__version__": "3.4.0",
@@ -204,7 +207,14 @@ def missing_root(error: BaseException, package: str) -> str | None:
         seen.add(id(last))
         if isinstance(last, ModuleNotFoundError) or type(last) is NameError:
             root = (last.name or "").split(".")[0]
-            if root and root != package:
+            if root and root != package and _is_lacking(root):
                 return root
         last = last.__cause__ or last.__context__
     return None
+
+
+def _is_lacking(root: str) -> bool:
+    try:
+        return importlib.util.find_spec(root) is None
+    except (ImportError, ValueError):
+        return False

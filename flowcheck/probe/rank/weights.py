@@ -90,6 +90,10 @@ def load(model: Any, whole: Undivided, table: Mapping[str, Any], seed: int, rank
         owner = model.get_submodule(name.rpartition(".")[0])
         if _is_norm(owner, parameter, table):
             continue
+        if _is_bias_of_experts(name, table):
+            parameter.data.zero_()  # one rank of a group holds it, and trees differ in which
+            notes.add("biases of experts are zeros")
+            continue
         if name not in whole.shapes:
             raise Unbridged(f"parameter {name} is not there on one rank")
         shape = whole.shapes[name]
@@ -103,6 +107,11 @@ def load(model: Any, whole: Undivided, table: Mapping[str, Any], seed: int, rank
 
 def _is_norm(owner: Any, parameter: Any, table: Mapping[str, Any]) -> bool:
     return parameter.dim() == 1 and any(hasattr(owner, name) for name in table["norms"])
+
+
+def _is_bias_of_experts(name: str, table: Mapping[str, Any]) -> bool:
+    last = name.rpartition(".")[2]
+    return last.startswith((table["gate_and_up"], table["down"])) and last.endswith("bias")
 
 
 @dataclass(frozen=True)
