@@ -286,11 +286,13 @@ class _Probe:
         return took.states * target.widths.get(took.state_width, took.state_width)
 
     def _job(self, plan: Plan, target: Shrunk, draft: Shrunk, where: Where) -> Job:
+        from flowcheck.probe.memory import free_memory
         from flowcheck.probe.names import probe_names
         from flowcheck.probe.protocol import Job
         from flowcheck.probe.running import free_port
         from flowcheck.source import cache_root
 
+        free = free_memory() or SIMULATED_BYTES
         package = self.tree.unpacked(cache_root() / "trees", say)
         _link(where.work / "tree", self.tree.package, package)
         for name, made in (("target", target), ("draft", draft)):
@@ -312,6 +314,7 @@ class _Probe:
             draft_width=plan.model.draft_width,
             reductions=plan.model.reductions,
             port=port,
+            at_once=max(1, min(_cores(), plan.ranks, free // SIMULATED_BYTES)),
             settings=dict(self.wish.settings),
         )
 
@@ -341,11 +344,8 @@ class _Probe:
 
     def _run(self, job: Job, environment: Environment, where: Where) -> Ran:
         from flowcheck.cli.ranks import watching
-        from flowcheck.probe.memory import free_memory
         from flowcheck.probe.running import run_job
 
-        free = free_memory() or SIMULATED_BYTES
-        at_once = max(1, min(_cores(), job.ranks, free // SIMULATED_BYTES))
         with watching(job.ranks, enabled=not self.quiet) as heard:
             return run_job(
                 job,
@@ -353,7 +353,6 @@ class _Probe:
                 where,
                 tree_digest=self.tree.package_digest,
                 seconds=self.wish.seconds,
-                at_once=at_once,
                 port_is_given=self.wish.port is not None,
                 heard=heard,
             )

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["BYTECODE", "PARENT", "main"]
+__all__ = ["BYTECODE", "PARENT", "end_with", "main"]
 
 PARENT = "FLOWCHECK_PROBE_PARENT"
 """The variable that holds the supervisor's process id."""
@@ -32,16 +32,21 @@ def main() -> None:
     """Tie this process to its supervisor, and become the module."""
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=False)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    parent = os.environ.get(PARENT)
-    if parent is not None and os.getppid() != int(parent):  # it went away before the kernel was told
-        sys.exit("the supervisor of this rank has gone away")
+    if PARENT in os.environ:
+        end_with(int(os.environ[PARENT]))
     if BYTECODE in os.environ:
         sources, _, kept = os.environ[BYTECODE].partition(":")
         _keep_bytecode_apart(sources, kept)
     sys.argv = sys.argv[1:]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+def end_with(parent: int) -> None:
+    """Let the kernel end this process with ``parent``, which made it. A fork has to ask for it anew."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it went away before the kernel was told
+        os._exit(1)
 
 
 def _keep_bytecode_apart(sources: str, kept: str) -> None:

@@ -22,14 +22,15 @@ from typing import Any
 from flowcheck.probe.environment import Environment
 from flowcheck.probe.errors import ProbeError
 from flowcheck.probe.leash import BYTECODE
-from flowcheck.probe.protocol import Event, Job, RankResult, dumps, loads
-from flowcheck.probe.supervise import End, RankEnd, Start, supervise
+from flowcheck.probe.protocol import Event, Job, RankResult, Role, dumps, loads
+from flowcheck.probe.supervise import End, ProcessEnd, Start, last_words, supervise
 
-__all__ = ["Ran", "Where", "free_port", "launch_command", "run_job", "workplace"]
+__all__ = ["Ran", "RankEnd", "Where", "free_port", "launch_command", "run_job", "workplace"]
 
 MODULE = "flowcheck.probe.rank"
 LEASH = "flowcheck.probe.leash"
 JOB_FILE = "job.json"
+KEPT_BYTES = 16 * 1024
 PORT_TRIES = 3
 
 HEARD: Callable[[str, Event], None] = lambda *_: None  # noqa: E731
@@ -51,17 +52,32 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
+class RankEnd:
+    """How one rank ended: ``role`` is what it was for, ``code`` its exit code where that is known, ``stage`` how far it came,
+    ``words`` the last lines of its standard error, ``how`` what is known of its end where it left no exit code here."""
+
+    role: Role
+    rank: int
+    end: End
+    code: int | None = None
+    stage: str = ""
+    seconds: float | None = None
+    words: tuple[str, ...] = ()
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """What came of it.
 
     Attributes:
-        results: by rank; of those that left one.
-        ends: how each process ended, in the order in which they were begun; ``stage`` of each is "learn", "reference" or "rank".
+        results: by rank; of those that came to an end of their own, which may be an error.
+        ends: how each rank ended, and what ran before them, in that order.
         trouble: why nothing can be concluded from the results, "" if they count.
     """
 
     results: Mapping[int, RankResult]
-    ends: tuple[tuple[str, RankEnd], ...]
+    ends: tuple[RankEnd, ...]
     trouble: str = ""
 
 
@@ -95,36 +111,31 @@ class _Running:
     environment: Environment
     where: Where
     deadline: float
-    at_once: int
     heard: Callable[[str, Event], None]
-    ends: list[tuple[str, RankEnd]] = field(default_factory=list)
+    ends: list[RankEnd] = field(default_factory=list)
 
-    def run(self, job: Job, ranks: Sequence[int], *, at_once: int, together: bool) -> tuple[dict[int, RankResult], str]:
-        """Run processes of one role to their ends: their results, and what went wrong with them."""
+    def run(self, job: Job, groups: Sequence[Sequence[int]]) -> tuple[dict[int, RankResult], str]:
+        """Run processes of one role to their ends, one for each group of ranks: the results, and what went wrong with them."""
         path = self.where.work / (JOB_FILE if job.role == "rank" else f"job-{job.role}.json")
         path.write_text(dumps(job), "utf-8")
-        for rank in ranks:
+        for rank in (rank for group in groups for rank in group):
             job.result_path(rank).unlink(missing_ok=True)
-        ends = supervise(
-            [Start(rank, self.command(path, rank), self.variables(job)) for rank in ranks],
+            job.words_path(rank).unlink(missing_ok=True)
+        processes = supervise(
+            [Start(tuple(group), self.command(path, group), self.variables(job)) for group in groups],
             seconds=max(1.0, self.deadline - time.monotonic()),
-            at_once=at_once,
-            together=together,
+            at_once=len(groups),
+            together=True,
             on_event=lambda event: self.heard(job.role, event),
         )
-        results, counted = {}, []
-        for end in ends:
-            result = _result(job, end)
-            if result is not None:
-                results[end.rank] = result
-            elif end.end is End.DONE:  # it says that it is done and left nothing
-                end = replace(end, end=End.DIED)
-            counted.append(end)
-        self.ends += [(job.role, end) for end in counted]
-        return results, _trouble(job, counted)
+        results: dict[int, RankResult] = {}
+        ends = [_end_of(job, process, rank, results) for process in processes for rank in process.ranks]
+        self.ends += ends
+        return results, _trouble(job, ends)
 
-    def command(self, path: Path, rank: int) -> tuple[str, ...]:
-        return (str(self.environment.python), "-m", LEASH, MODULE, str(path), str(rank))
+    def command(self, path: Path, ranks: Sequence[int]) -> tuple[str, ...]:
+        named = str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]}-{ranks[-1]}"
+        return (str(self.environment.python), "-m", LEASH, MODULE, str(path), named)
 
     def variables(self, job: Job) -> dict[str, str]:
         """The environment of a rank."""
@@ -155,7 +166,6 @@ def run_job(
     *,
     tree_digest: str,
     seconds: float,
-    at_once: int,
     port_is_given: bool = False,
     heard: Callable[[str, Event], None] = HEARD,
 ) -> Ran:
@@ -167,11 +177,10 @@ def run_job(
         where: see there.
         tree_digest: of the tree: what it lacks is learned once.
         seconds: time for everything.
-        at_once: how many simulated ranks may run at the same time; real ones all do.
         port_is_given: whether the user chose the port. Otherwise another one is tried where it was taken meanwhile.
         heard: called with the role of a process ("learn", "reference", "rank") and each event of it.
     """
-    running = _Running(job, environment, where, time.monotonic() + seconds, at_once, heard)
+    running = _Running(job, environment, where, time.monotonic() + seconds, heard)
     kept = where.cache / "stubs" / f"{_key(tree_digest, environment)}.json"
     known = _known_stubs(kept)
     if known is not None:
@@ -190,7 +199,7 @@ def run_job(
 
 
 def _learned(running: _Running, kept: Path) -> tuple[dict[int, RankResult], str]:
-    results, trouble = running.run(running.job.as_learning(), [0], at_once=1, together=True)
+    results, trouble = running.run(running.job.as_learning(), [[0]])
     error = results[0].error if 0 in results else None
     if not trouble and error is None:
         with contextlib.suppress(OSError):
@@ -204,47 +213,76 @@ def _learned(running: _Running, kept: Path) -> tuple[dict[int, RankResult], str]
 def _reference_and_ranks(running: _Running, port_is_given: bool) -> Ran:
     job = running.job
     if job.backend != "fake":
-        results, trouble = running.run(job.as_reference(), [0], at_once=1, together=True)
+        results, trouble = running.run(job.as_reference(), [[0]])
         error = results[0].error if 0 in results else None
         if trouble or error is not None:
             return Ran({}, (), trouble or f"the reference on one rank ended early: {_spoken(error)}")
-    simulated = job.backend == "fake"
-    for _ in range(1 if port_is_given or simulated else PORT_TRIES):
-        at_once = running.at_once if simulated else job.ranks
-        results, trouble = running.run(job, range(job.ranks), at_once=at_once, together=not simulated)
-        if simulated or not _port_was_taken(results):
+    alone = job.backend == "nccl"  # others are forks of one process, which imports the tree once
+    groups = [[rank] for rank in range(job.ranks)] if alone else [list(range(job.ranks))]
+    for _ in range(1 if port_is_given or job.backend == "fake" else PORT_TRIES):
+        results, trouble = running.run(job, groups)
+        if not _port_was_taken(results):
             break
         job = running.job = replace(job, port=free_port())
     return Ran(results, (), trouble)
 
 
-def _result(job: Job, end: RankEnd) -> RankResult | None:
-    """What a process left, if it is whole; one that was stopped or died may have left something from before."""
-    if end.end is not End.DONE:
-        return None
+def _end_of(job: Job, process: ProcessEnd, rank: int, results: dict[int, RankResult]) -> RankEnd:
+    """How one rank of a process ended; a result of its own is put among ``results``."""
+    result = _result(job, rank) if process.end in (End.DONE, End.HUNG) else None
+    last = process.last.get(rank)
+    words = last_words(_tail(job.words_path(rank))) or process.words
+    heard = RankEnd(
+        role=job.role,
+        rank=rank,
+        end=process.end,
+        code=process.code if len(process.ranks) == 1 else None,
+        stage=last.stage if last is not None else "",
+        seconds=last.seconds if last is not None else None,
+        words=words,
+    )
+    if result is None:  # where the process says that it is done, it left nothing
+        return replace(heard, end=End.DIED) if process.end is End.DONE else heard
+    error = result.error
+    if error is not None and error.kind in FORCED:  # by the process of which it was a fork
+        return replace(heard, end=FORCED[error.kind], how=error.message.partition(";")[0])
+    results[rank] = result
+    return replace(heard, end=End.DONE, code=1 if error is not None else 0, stage=result.stage)
+
+
+FORCED = {"Died": End.DIED, "Stopped": End.STOPPED}
+"""What the failures of ranks are called that did not end by themselves."""
+
+
+def _result(job: Job, rank: int) -> RankResult | None:
+    """What a rank left, if it is whole."""
     try:
-        result = loads(RankResult, job.result_path(end.rank).read_bytes())
+        result = loads(RankResult, job.result_path(rank).read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return result if result.rank == end.rank or job.role != "rank" else None
+    return result if result.rank == rank or job.role != "rank" else None
+
+
+def _tail(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - KEPT_BYTES))
+            return stream.read(KEPT_BYTES)
+    except OSError:
+        return b""
 
 
 def _trouble(job: Job, ends: Sequence[RankEnd]) -> str:
-    """Why nothing can be concluded: a process died, or time was up."""
+    """Why nothing can be concluded: a rank died, or time was up."""
     for how in (End.DIED, End.HUNG):
         bad = [end for end in ends if end.end is how]
         if bad:
-            one = min(bad, key=_progress)
+            one = min(bad, key=lambda end: end.seconds or 0.0)  # the one that has been silent for longest
             who = f"rank {one.rank}" if job.role == "rank" else f"the {job.role} run"
             others = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
-            at = f" in {one.last.stage}" if one.last is not None else " before it said anything"
+            at = f" in {one.stage}" if one.stage else " before it said anything"
             return f"{who} {_how(one)}{at}{others}"
     return ""
-
-
-def _progress(end: RankEnd) -> float:
-    """How long ago a process last said something, the longest first."""
-    return end.last.seconds if end.last is not None else -1.0
 
 
 def _how(end: RankEnd) -> str:
@@ -253,7 +291,7 @@ def _how(end: RankEnd) -> str:
     if end.code is not None and end.code < 0:
         memory = " (out of memory?)" if end.code == -9 else ""
         return f"was killed by signal {-end.code}{memory}"
-    return f"died with exit code {end.code}"
+    return end.how or (f"died with exit code {end.code}" if end.code is not None else "died")
 
 
 def _spoken(error: Any) -> str:

@@ -9,8 +9,8 @@ from flowcheck.checks.rules import RuleBook, Severity
 from flowcheck.checks.run import Selection
 from flowcheck.probe.plan import Plan
 from flowcheck.probe.protocol import Block, Coverage, RankResult, Reduction
-from flowcheck.probe.running import Ran
-from flowcheck.probe.supervise import End, RankEnd
+from flowcheck.probe.running import Ran, RankEnd
+from flowcheck.probe.supervise import End
 from flowcheck.probe.verdict import Judged, LiveVerdict, PathVerdict, Problem
 from flowcheck.report import model
 from flowcheck.report.fingerprint import Fingerprints
@@ -80,7 +80,7 @@ def _section(plan: Plan, judged: Judged, ran: Ran, circumstances: Circumstances)
         torch=circumstances.torch,
         trouble=plain(ran.trouble),
         paths=[_path(plan, each) for each in judged.paths],
-        processes=[_process(role, end, ran.results) for role, end in ran.ends],
+        processes=[_process(end, ran.results) for end in ran.ends],
         reductions=reductions,
         left_out=[plain(each) for each in (*plan.model.left_out, *circumstances.left_out)],
         not_covered=_coverage(each for result in results for each in result.not_covered),
@@ -127,18 +127,17 @@ def _block(block: Block) -> model.ProbeBlock:
     )
 
 
-def _process(role: str, end: RankEnd, results: Mapping[int, RankResult]) -> model.ProbeRank:
-    result = results.get(end.rank) if role == "rank" else None
+def _process(end: RankEnd, results: Mapping[int, RankResult]) -> model.ProbeRank:
+    result = results.get(end.rank) if end.role == "rank" else None
     error = result.error if result is not None else None
-    stage = result.stage if result is not None else end.last.stage if end.last is not None else ""
     ended_badly = end.end is not End.DONE or end.code != 0
     return model.ProbeRank.model_validate(
         {
-            "role": role,
+            "role": end.role,
             "rank": end.rank,
             "end": end.end.value,
             "exit_code": end.code,
-            "stage": stage,
+            "stage": end.stage,
             "error": plain(f"{error.kind}: {error.message}") if error is not None else "",
             "seconds": round(sum(result.seconds.values()), 3) if result is not None else None,
             "peak_mib": result.peak_mib if result is not None else None,

@@ -26,7 +26,7 @@ from flowcheck.probe.errors import ProbeError
 from flowcheck.probe.leash import PARENT
 from flowcheck.probe.protocol import Event, loads
 
-__all__ = ["End", "RankEnd", "Start", "supervise"]
+__all__ = ["End", "ProcessEnd", "Start", "last_words", "supervise"]
 
 MARK = "FLOWCHECK_PROBE_RUN"
 """The variable by which whatever a rank started, in whichever session, is found."""
@@ -64,23 +64,23 @@ class End(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The process of one rank: its number, its command, and its whole environment."""
+    """One process: the ranks that it is (one, or several that it forks), its command, and its whole environment."""
 
-    rank: int
+    ranks: tuple[int, ...]
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class RankEnd:
-    """How a rank ended: ``code`` is its exit code (minus a signal's number; None if it was never begun), ``words`` the last
-    lines of its standard error, ``last`` the last event that it reported."""
+class ProcessEnd:
+    """How a process ended: ``code`` is its exit code (minus a signal's number; None if it was never begun), ``words`` the last
+    lines of its standard error, ``last`` the last event of each of its ranks that reported any."""
 
-    rank: int
+    ranks: tuple[int, ...]
     end: End
     code: int | None = None
     words: tuple[str, ...] = ()
-    last: Event | None = None
+    last: Mapping[int, Event] = field(default_factory=dict)
 
 
 def supervise(
@@ -90,7 +90,7 @@ def supervise(
     at_once: int,
     together: bool,
     on_event: Callable[[Event], None] = lambda _: None,
-) -> list[RankEnd]:
+) -> list[ProcessEnd]:
     """Run all processes to their end, in the order of ``starts``.
 
     Args:
@@ -102,21 +102,21 @@ def supervise(
         on_event: called with each event that a process reports.
     """
     mark = secrets.token_hex(16)
-    running: dict[int, _Process] = {}
+    running: dict[tuple[int, ...], _Process] = {}
     waiting = deque(starts)
-    ended: dict[int, RankEnd] = {}
+    ended: dict[tuple[int, ...], ProcessEnd] = {}
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as selector, _told_to_end():
         try:
             while waiting or running:
                 while waiting and len(running) < at_once:
                     process = _Process(waiting.popleft(), mark, selector, on_event)
-                    running[process.start.rank] = process
+                    running[process.start.ranks] = process
                 _hear(selector)
                 for process in [each for each in running.values() if each.is_over]:
                     process.finish()
-                    del running[process.start.rank]
-                    ended[process.start.rank] = process.ended(End.DIED if process.code not in (0, 1) else End.DONE)
+                    del running[process.start.ranks]
+                    ended[process.start.ranks] = process.ended(End.DIED if process.code not in (0, 1) else End.DONE)
                     if process.code not in (0, 1):
                         deadline = min(deadline, time.monotonic())
                     elif process.code == 1 and together:
@@ -125,14 +125,14 @@ def supervise(
                     broken = any(each.end is End.DIED or (each.code == 1 and together) for each in ended.values())
                     _stop(running.values(), selector, ask=not broken)
                     how = End.STOPPED if broken else End.HUNG
-                    ended |= {rank: process.ended(how) for rank, process in running.items()}
+                    ended |= {ranks: process.ended(how) for ranks, process in running.items()}
                     running.clear()
-                    ended |= {each.rank: RankEnd(each.rank, End.STOPPED) for each in waiting}
+                    ended |= {each.ranks: ProcessEnd(each.ranks, End.STOPPED) for each in waiting}
                     waiting.clear()
         finally:
             _stop(running.values(), selector, ask=False)
             _sweep(mark)
-    return [ended[start.rank] for start in starts]
+    return [ended[start.ranks] for start in starts]
 
 
 class _Process:
@@ -142,7 +142,7 @@ class _Process:
         self, start: Start, mark: str, selector: selectors.BaseSelector, on_event: Callable[[Event], None]
     ) -> None:
         self.start = start
-        self.last: Event | None = None
+        self.last: dict[int, Event] = {}
         self._selector = selector
         self._on_event = on_event
         self._line = b""
@@ -159,7 +159,7 @@ class _Process:
             )
         except OSError as error:
             raise ProbeError(
-                f"cannot start rank {start.rank}: {start.command[0]}: {error.strerror or error}"
+                f"cannot start rank {start.ranks[0]}: {start.command[0]}: {error.strerror or error}"
             ) from error
         assert self.popen.stdout is not None
         assert self.popen.stderr is not None
@@ -198,9 +198,10 @@ class _Process:
             stream.close()
         self.popen.wait()
 
-    def ended(self, end: End) -> RankEnd:
+    def ended(self, end: End) -> ProcessEnd:
         """What is to be said of it."""
-        return RankEnd(self.start.rank, end, self.code, _words(self._tail) or _words(self._other), self.last)
+        words = last_words(self._tail) or last_words(self._other)
+        return ProcessEnd(self.start.ranks, end, self.code, words, dict(self.last))
 
     def _hear_events(self, descriptor: int) -> bool:
         data = _read(descriptor)
@@ -214,8 +215,8 @@ class _Process:
                     -KEPT_BYTES:
                 ]  # not by the protocol: words, if there are no others
                 continue
-            if event.rank == self.start.rank:
-                self.last = event
+            if event.rank in self.start.ranks:
+                self.last[event.rank] = event
                 self._on_event(event)
         return bool(data)
 
@@ -245,8 +246,7 @@ def _stop(processes: Iterable[_Process], selector: selectors.BaseSelector, *, as
     left = list(processes)
     if ask:
         for process in left:
-            with contextlib.suppress(OSError):
-                os.kill(process.popen.pid, signal.SIGUSR1)
+            process.signal(signal.SIGUSR1)
         _wait(left, selector, ASKED_SECONDS)
     for process in left:
         process.signal(signal.SIGTERM)
@@ -277,7 +277,7 @@ def _sweep(mark: str) -> None:
         time.sleep(TICK_SECONDS)
 
 
-def _words(tail: bytes) -> tuple[str, ...]:
+def last_words(tail: bytes) -> tuple[str, ...]:
     """The last lines of a stream, fit for a terminal."""
     lines = [line.rstrip() for line in tail.decode("utf-8", "replace").splitlines()]
     shown = ["".join(each if each.isprintable() else " " for each in line)[-400:] for line in lines if line.strip()]

@@ -157,7 +157,8 @@ class _Seen:
         absent = [rank for rank in self.ranks if rank not in self.phases]
         if not absent:
             return ""
-        rank = next((rank for rank in absent if rank in self.errors), absent[0])
+        own = [rank for rank in absent if rank in self.errors and self.errors[rank].about != "other"]
+        rank = next(iter(own), absent[0])
         failure = self.errors.get(rank)
         if failure is None:
             return f"{_ranks(absent, plan.ranks)} left no result"

@@ -14,7 +14,7 @@ import pytest
 
 from flowcheck.probe.errors import ProbeError
 from flowcheck.probe.protocol import Event, dumps
-from flowcheck.probe.supervise import End, RankEnd, Start, supervise
+from flowcheck.probe.supervise import End, ProcessEnd, Start, supervise
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 60.0
@@ -25,10 +25,10 @@ FOREVER = "import time\nwhile True: time.sleep(1)"
 
 def start(rank: int, program: str, *arguments: object) -> Start:
     command = (sys.executable, "-c", program, *map(str, arguments))
-    return Start(rank, command, {**os.environ, "PYTHONPATH": str(ROOT)})
+    return Start((rank,), command, {**os.environ, "PYTHONPATH": str(ROOT)})
 
 
-def run(*starts: Start, seconds: float = PATIENCE, together: bool = True, **options: object) -> list[RankEnd]:
+def run(*starts: Start, seconds: float = PATIENCE, together: bool = True, **options: object) -> list[ProcessEnd]:
     return supervise(starts, seconds=seconds, at_once=len(starts), together=together, **options)  # type: ignore[arg-type]
 
 
@@ -70,7 +70,7 @@ def test_events_are_heard_and_other_lines_are_words() -> None:
     event = Event(0, "forward", "extend", 1.5)
     ends = run(start(0, f"print({dumps(event)!r}); print('chatter')"), on_event=heard.append)
     assert heard == [event]
-    assert (ends[0].last, ends[0].words) == (event, ("chatter",))
+    assert (ends[0].last, ends[0].words) == ({0: event}, ("chatter",))
 
 
 def test_an_event_in_the_name_of_another_rank_is_none() -> None:
@@ -108,7 +108,7 @@ def test_a_rank_that_hangs_is_ended_and_says_where(tmp_path: Path) -> None:
     module.write_text("import time\ndef waits_for_nobody():\n    time.sleep(600)\nwaits_for_nobody()\n")
     code = "import sys; sys.argv = ['leash', 'stuck']; import flowcheck.probe.leash as leash; leash.main()"
     env = {**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"}
-    ends = run(Start(0, (sys.executable, "-c", code), env), seconds=3)
+    ends = run(Start((0,), (sys.executable, "-c", code), env), seconds=3)
     assert ends[0].end is End.HUNG
     assert "waits_for_nobody" in "\n".join(ends[0].words)
 
@@ -165,7 +165,7 @@ def test_those_that_never_began_are_said_to_be_stopped() -> None:
 
 def test_a_program_that_is_not_there_is_one_line() -> None:
     with pytest.raises(ProbeError, match="cannot start rank 0: /nowhere/python: No such file"):
-        run(Start(0, ("/nowhere/python",), {}))
+        run(Start((0,), ("/nowhere/python",), {}))
 
 
 SUPERVISOR = """
@@ -173,7 +173,7 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 from flowcheck.probe.supervise import Start, supervise
 code = {code!r}
-starts = [Start(rank, (sys.executable, "-c", code, sys.argv[1]), dict(os.environ)) for rank in range(2)]
+starts = [Start((rank,), (sys.executable, "-c", code, sys.argv[1]), dict(os.environ)) for rank in range(2)]
 supervise(starts, seconds=600, at_once=2, together=True)
 """
 
