@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import resource
 import socket
 import sys
@@ -392,11 +393,15 @@ def _enter_draft(me: Rank, tree: Tree, arguments: Any, where: Any, captured: lis
 
 def _port_is_free(me: Rank) -> None:
     job = me.job
-    if me.rank or job.backend == "fake" or job.address not in ("127.0.0.1", "localhost"):
+    elsewhere = "TORCHELASTIC_RUN_ID" in os.environ or job.address not in ("127.0.0.1", "localhost")
+    if me.rank or job.backend == "fake" or elsewhere:
         return
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((job.address, job.port))
+        try:
+            probe.bind((job.address, job.port))
+        except OSError as error:
+            raise OSError(f"port {job.port} of {job.address} cannot be taken: {error.strerror}") from None
 
 
 def _say_what_is_not_covered(me: Rank) -> None:
