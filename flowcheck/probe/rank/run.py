@@ -405,13 +405,13 @@ def _port_is_free(me: Rank) -> None:
 
 
 def _say_what_is_not_covered(me: Rank) -> None:
+    me.lacks("recorded graphs", "forwards are eager ones")
+    me.lacks("attention", "keys and values are mixed by the probe's own backend")
+    me.lacks("choice of the mode", "the batches are made by the probe and ask for all rows")
     if me.job.backend == "nccl":
         return
     me.lacks("branches for CUDA", "the tree runs as on a machine without a GPU")
-    me.lacks("recorded graphs", "there are none on a CPU: forwards are eager ones")
     me.lacks("fused all-reduce", "it needs kernels of a GPU")
-    me.lacks("attention", "keys and values are mixed by the probe's own backend, in full precision")
-    me.lacks("choice of the mode", "the batches are made by the probe and ask for all rows")
     if me.job.backend == "fake":
         me.lacks("what ranks say to each other", "simulated ranks communicate with nobody: each is alone")
 
