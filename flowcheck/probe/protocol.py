@@ -130,6 +130,15 @@ class Limits:
     collective_seconds: float = 120.0
     stub_rounds: int = 60
 
+    @classmethod
+    def of(cls, backend: Backend) -> Limits:
+        """Limits that fit a backend's numbers.
+
+        A GPU's kernels compute in half precision: sums of another order differ by about 1/100 after some sixty layers, and
+        neighbouring boundaries by about 1/10. There is no more to tell them apart by.
+        """
+        return cls(tolerance=2e-2, margin=3.0) if backend == "nccl" else cls()
+
 
 @dataclass(frozen=True)
 class Job:

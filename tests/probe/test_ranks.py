@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +14,8 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from flowcheck.probe.protocol import Job, PhaseResult, RankResult
-from tests.probe.small_trees import job_of, probe, results, start
+from flowcheck.probe.protocol import PhaseResult, RankResult, dumps
+from tests.probe.small_trees import ROOT, job_of, probe, results, start
 
 FUSED = {"enable_flashinfer_allreduce_fusion": True}
 
@@ -37,7 +42,7 @@ def is_(*boundaries: int) -> list[tuple[str, int]]:
     return [("boundary", each) for each in boundaries]
 
 
-@pytest.mark.parametrize("settings", [{}, FUSED], ids=["plain", "fused"])
+@pytest.mark.parametrize("settings", [{}, pytest.param(FUSED, marks=pytest.mark.long)], ids=["plain", "fused"])
 def test_a_healthy_tree_is_seen_to_be_healthy(tmp_path: Path, reference: Path, settings: dict[str, Any]) -> None:
     ranks = without_errors(probe(job_of("wiring-healthy", tmp_path, settings=settings), reference))
     for rank in ranks:
@@ -66,6 +71,7 @@ def test_parts_of_sums_are_named(tmp_path: Path, reference: Path) -> None:
             assert f"rank {rank.rank} holds one of 2 parts" in phase.blocks[0].explanation
 
 
+@pytest.mark.long
 def test_a_ranks_own_rows_are_named(tmp_path: Path, reference: Path) -> None:
     ranks = without_errors(probe(job_of("wiring-scattered-rows", tmp_path), reference))
     for rank in ranks:
@@ -76,6 +82,7 @@ def test_a_ranks_own_rows_are_named(tmp_path: Path, reference: Path) -> None:
     assert ranks[0].phases[0].digest != ranks[1].phases[0].digest
 
 
+@pytest.mark.long
 def test_states_that_the_draft_refuses(tmp_path: Path, reference: Path) -> None:
     for rank in without_errors(probe(job_of("wiring-last-boundary", tmp_path), reference)):
         assert [seen(phase) for phase in rank.phases] == [is_(3, 5)] * 2
@@ -103,6 +110,7 @@ def test_other_defects(
         assert {each.accepted for each in rank.draft} == {accepted}
 
 
+@pytest.mark.long
 def test_a_target_without_a_hook(tmp_path: Path, reference: Path) -> None:
     for rank in without_errors(probe(job_of("wiring-no-hook", tmp_path), reference)):
         told, _ = rank.phases
@@ -112,7 +120,8 @@ def test_a_target_without_a_hook(tmp_path: Path, reference: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fixture", "boundaries"), [("wiring-healthy", (3, 5, 7)), ("wiring-embedding", (0, 3, 5))], ids=str
+    ("fixture", "boundaries"),
+    [pytest.param("wiring-healthy", (3, 5, 7), marks=pytest.mark.long), ("wiring-embedding", (0, 3, 5))],
 )
 def test_simulated_ranks_know_where_a_state_comes_from(
     fixture: str, boundaries: tuple[int, ...], tmp_path: Path
@@ -126,6 +135,7 @@ def test_simulated_ranks_know_where_a_state_comes_from(
         assert "what ranks say to each other" in {each.what for each in rank.not_covered}
 
 
+@pytest.mark.long
 def test_simulated_ranks_know_a_part_of_a_sum(tmp_path: Path) -> None:
     job = job_of("wiring-partial-sums", tmp_path, backend="fake", settings=FUSED)
     for rank in without_errors(probe(job)):
@@ -133,16 +143,44 @@ def test_simulated_ranks_know_a_part_of_a_sum(tmp_path: Path) -> None:
             assert [identity for identity, _ in seen(phase)] == ["partial"] * 3
 
 
+@pytest.mark.long
 def test_other_calls_before_a_phase(tmp_path: Path, reference: Path) -> None:
     """As a graph runner makes them: the second call, without ids, is what counts."""
     job = job_of("wiring-healthy", tmp_path)
     extend, verify = job.phases
-    changed = Job(**{**vars(job), "phases": (extend, type(verify)("verify", "verify", 2, 4, ((2, 4, 6), None)))})
+    changed = replace(job, phases=(extend, replace(verify, calls=((2, 4, 6), None))))
     for rank in without_errors(probe(changed, reference)):
         assert [seen(phase) for phase in rank.phases] == [is_(3, 5, 7), is_(2, 4, 5)]
         assert rank.phases[1].told == ((2, 4, 6), None)
 
 
+@pytest.mark.long
+def test_a_fork_under_another_name(tmp_path: Path, reference: Path) -> None:
+    job = job_of("wiring-healthy", tmp_path)
+    package = Path(job.tree, "sglang").rename(Path(job.tree, "forked"))
+    for path in package.rglob("*.py"):
+        path.write_text(path.read_text("utf-8").replace("sglang.srt", "forked.srt"), "utf-8")
+    for rank in without_errors(probe(replace(job, package="forked"), reference)):
+        assert [seen(phase) for phase in rank.phases] == [is_(3, 5, 7)] * 2
+        assert rank.cls == "forked.srt.models.llama.LlamaForCausalLM"
+
+
+@pytest.mark.long
+def test_under_torchrun_the_rank_is_in_the_environment(tmp_path: Path, reference: Path) -> None:
+    job = job_of("wiring-embedding", tmp_path)
+    shutil.copy(reference, job.reference_path())
+    path = Path(job.work, "job.json")
+    path.write_text(dumps(job), "utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += ["-m", "flowcheck.probe.rank", str(path)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    for rank in without_errors(results(job)):
+        assert [seen(phase) for phase in rank.phases] == [is_(0, 3, 5)] * 2
+
+
+@pytest.mark.long
 def test_a_rank_that_raises_is_the_result_of_all(tmp_path: Path, reference: Path) -> None:
     job = job_of("wiring-healthy", tmp_path)
     model = Path(job.tree, "sglang/srt/models/llama.py")

@@ -12,7 +12,10 @@ from flowcheck.probe.rank.stubs import missing_root
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PREAMBLE = "from flowcheck.probe.rank.stubs import LAUNCHES, install, is_stub, missing_root\nfound = install(['triton', 'vllm', 'json'])\n"
+PREAMBLE = """
+from flowcheck.probe.rank.stubs import LAUNCHES, install, is_stub, missing_root
+found = install(['triton', 'vllm', 'json'])
+"""
 
 
 def said(code: str, folder: Path | None = None) -> str:
@@ -83,13 +86,9 @@ def test_a_stand_in_never_takes_the_place_of_what_a_module_has(tmp_path: Path) -
 
 
 def test_a_missing_package_is_found_behind_other_errors() -> None:
-    try:
-        try:
-            raise ModuleNotFoundError("No module named 'kernels_of_no_one.deep'", name="kernels_of_no_one.deep")
-        except ImportError as inner:
-            raise RuntimeError("cannot") from inner
-    except RuntimeError as outer:
-        assert missing_root(outer, "sglang") == "kernels_of_no_one"
+    outer = RuntimeError("cannot")
+    outer.__cause__ = ModuleNotFoundError("No module named 'of_no_one.deep'", name="of_no_one.deep")
+    assert missing_root(outer, "sglang") == "of_no_one"
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ def _bare(cls: Any, given: dict[str, Any]) -> Any:
 
 
 def dtype_name(job: Job) -> str:
-    """The type that the target is built in: full precision where numbers are compared."""
-    return "bfloat16" if job.backend == "fake" else "float32"
+    """The type that the target is built in: full precision where the tree can compute in it, so not with a GPU's kernels."""
+    return "float32" if job.backend == "gloo" else "bfloat16"
 
 
 def publish(tree: Tree, arguments: Any, rank: int) -> str:

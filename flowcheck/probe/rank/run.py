@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import resource
 import socket
 import sys
@@ -392,21 +393,25 @@ def _enter_draft(me: Rank, tree: Tree, arguments: Any, where: Any, captured: lis
 
 def _port_is_free(me: Rank) -> None:
     job = me.job
-    if me.rank or job.backend == "fake" or job.address not in ("127.0.0.1", "localhost"):
+    elsewhere = "TORCHELASTIC_RUN_ID" in os.environ or job.address not in ("127.0.0.1", "localhost")
+    if me.rank or job.backend == "fake" or elsewhere:
         return
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((job.address, job.port))
+        try:
+            probe.bind((job.address, job.port))
+        except OSError as error:
+            raise OSError(f"port {job.port} of {job.address} cannot be taken: {error.strerror}") from None
 
 
 def _say_what_is_not_covered(me: Rank) -> None:
+    me.lacks("recorded graphs", "forwards are eager ones")
+    me.lacks("attention", "keys and values are mixed by the probe's own backend")
+    me.lacks("choice of the mode", "the batches are made by the probe and ask for all rows")
     if me.job.backend == "nccl":
         return
     me.lacks("branches for CUDA", "the tree runs as on a machine without a GPU")
-    me.lacks("recorded graphs", "there are none on a CPU: forwards are eager ones")
     me.lacks("fused all-reduce", "it needs kernels of a GPU")
-    me.lacks("attention", "keys and values are mixed by the probe's own backend, in full precision")
-    me.lacks("choice of the mode", "the batches are made by the probe and ask for all rows")
     if me.job.backend == "fake":
         me.lacks("what ranks say to each other", "simulated ranks communicate with nobody: each is alone")
 
