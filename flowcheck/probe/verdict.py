@@ -229,8 +229,8 @@ def _wrong_width(plan: Plan, seen: _Seen) -> Iterator[Problem]:
     wrong = {rank: phase for rank, phase in seen.phases.items() if phase.width != plan.states * phase.target_width}
     if wrong:
         one = next(iter(wrong.values()))
-        fields = (str(one.width), f"{plan.states} x {one.target_width}")
-        yield Problem("HS501", "differs", *fields, keys=_ranks(wrong, plan.ranks))
+        fields = (str(one.width), f"{plan.states} x {one.target_width}", _ranks(wrong, plan.ranks))
+        yield Problem("HS501", "differs", *fields, spelled_blocks(one.blocks) or "no state has this width")
 
 
 def _wrong_states(plan: Plan, seen: _Seen) -> Iterator[Problem]:
@@ -244,7 +244,8 @@ def _wrong_states(plan: Plan, seen: _Seen) -> Iterator[Problem]:
             place = f"block {block.index + 1}"
             yield Problem("HS503", kind, name, place, _ranks(wrong, plan.ranks), block.explanation)
     found = {_names(phase.blocks) for phase in seen.phases.values() if not _is_unnamed(phase.blocks)}
-    wrong_names = sorted(names for names in found if wanted and names not in wanted)
+    # Where there are more or fewer than are needed, the width speaks.
+    wrong_names = sorted(names for names in found if wanted and names not in wanted and len(names) in map(len, wanted))
     if wrong_names:
         expected = " or ".join(spelled(each) for each in wanted)
         yield Problem("HS503", "boundaries", spelled(wrong_names[0]), expected)
