@@ -209,6 +209,35 @@ def test_a_rank_that_dies_ends_the_others(tmp_path: Path, reference: Path) -> No
     assert first.error is not None
 
 
+@pytest.mark.long
+def test_a_forward_that_fails_on_one_rank_alone_ends_all(tmp_path: Path, reference: Path) -> None:
+    job = job_of("wiring-healthy", tmp_path)
+    model = Path(job.tree, "sglang/srt/models/llama.py")
+    old = "        hidden_states = self.embed_tokens(input_ids)\n"
+    alone = "torch.distributed.get_world_size() > 1 and torch.distributed.get_rank() == 1"
+    new = f"{old}        if {alone}: raise ValueError('alone')\n"
+    model.write_text(model.read_text("utf-8").replace(old, new))
+    first, second = probe(job, reference)
+    assert first.error is not None
+    assert second.error is not None
+    assert second.phases[0].error is not None
+    assert second.phases[0].error.message == "alone"
+
+
+@pytest.mark.long
+def test_a_forward_that_fails_on_every_rank_does_not_end_the_probe(tmp_path: Path, reference: Path) -> None:
+    job = job_of("wiring-healthy", tmp_path)
+    model = Path(job.tree, "sglang/srt/models/llama.py")
+    old = "        hidden_states = self.embed_tokens(input_ids)\n"
+    new = f"{old}        if len(input_ids) == 6 and self.layers_to_capture: raise ValueError('all')\n"
+    model.write_text(model.read_text("utf-8").replace(old, new))
+    for rank in without_errors(probe(job, reference)):
+        extend, verify = rank.phases
+        assert extend.error is not None
+        assert extend.error.message == "all"
+        assert seen(verify) == is_(3, 5, 7)
+
+
 def test_events_are_all_that_standard_output_has(tmp_path: Path) -> None:
     job = job_of("wiring-healthy", tmp_path, backend="fake")
     model = Path(job.tree, "sglang/srt/models/llama.py")

@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import datetime
 import inspect
-import json
 import os
 import types
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import torch
 from flowcheck.probe.protocol import Job
 from flowcheck.probe.rank.tree import Tree, Unbridged, call, fields_of, filled, replaced
 
-__all__ = ["Shape", "config_of", "join", "publish", "server_arguments", "shape_of"]
+__all__ = ["Shape", "config_of", "dtype_name", "join", "positions_of_a_gpu", "publish", "shape_of", "stand_in_config"]
 
 
 @dataclass(frozen=True)
@@ -41,31 +40,45 @@ class Shape:
     vocabulary: int
 
 
-def server_arguments(tree: Tree, job: Job, folder: str) -> tuple[Any, str]:
-    """The tree's server arguments for a model's folder, and how they were made.
+def publish(tree: Tree, job: Job, rank: int) -> tuple[Any, str, str]:
+    """Makes the tree's server arguments for the target's folder, and makes them known to the tree's modules.
 
-    Where the class refuses a CPU or a combination, its fields are filled without its own checks.
+    Attention backends are tried in turn: a tree may refuse some for a model. Where the class refuses a CPU or a combination
+    altogether, its fields are filled without its own checks.
+
+    Returns:
+        The arguments, how they were made, and how they were published.
+
+    Raises:
+        Unbridged: none were taken.
     """
     table = tree.names["arguments"]
     cls = tree.need(table["module"], table["cls"])
     on_gpu = job.backend == "nccl"
-    values = {
-        "target": folder,
-        "device": "cuda" if on_gpu else "cpu",
-        "ranks": job.ranks,
-        "dtype": dtype_name(job),
-        "attention": "triton" if on_gpu else "torch_native",
-    }
-    known = fields_of(cls)
-    given = {key: value for key, value in {**filled(table["given"], values), **job.settings}.items() if key in known}
-    try:
-        return cls(**given), f"{table['cls']}(...)"
-    except Exception as error:  # noqa: BLE001 - whatever its checks raise
-        refused = f"{type(error).__name__}: {str(error)[:200]}"
+    refused: list[str] = []
+    given: dict[str, Any] = {}
+    for attention in table["attention"]["gpu" if on_gpu else "cpu"]:
+        values = {
+            "target": job.target,
+            "device": "cuda" if on_gpu else "cpu",
+            "ranks": job.ranks,
+            "dtype": dtype_name(job),
+            "attention": attention,
+        }
+        known = fields_of(cls)
+        wanted = {**filled(table["given"], values), **job.settings}
+        given = {key: value for key, value in wanted.items() if key in known}
+        try:
+            made = cls(**given)
+            return made, f"{table['cls']}(...), {attention}", _publish(tree, made, rank)
+        except Unbridged:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever its checks raise
+            refused.append(f"{type(error).__name__}: {' '.join(str(error).split())[:160]}")
     made = _bare(cls, given)
     if made is None:
-        raise Unbridged(f"{table['cls']} refuses its arguments: {refused}")
-    return made, f"{table['cls']} without its own checks ({refused})"
+        raise Unbridged(f"{table['cls']} refuses its arguments: {'; '.join(refused)}")
+    return made, f"{table['cls']} without its own checks ({'; '.join(refused)})", _publish(tree, made, rank)
 
 
 def _bare(cls: Any, given: dict[str, Any]) -> Any:
@@ -85,12 +98,7 @@ def dtype_name(job: Job) -> str:
     return "float32" if job.backend == "gloo" else "bfloat16"
 
 
-def publish(tree: Tree, arguments: Any, rank: int) -> str:
-    """Makes the server arguments known to the tree's modules.
-
-    Raises:
-        Unbridged: by none of the known ways.
-    """
+def _publish(tree: Tree, arguments: Any, rank: int) -> str:
     table = tree.names["publish"]
     if (function := tree.find(table["context_module"], table["context"])) is not None:
         ranks = tree.need(table["context_module"], table["ranks"])
@@ -263,11 +271,3 @@ def _fake_groups(rank: int, ranks: int) -> None:
     dist.new_group = new_group
     torch.distributed.distributed_c10d.new_group = new_group
     dist.barrier = lambda *args, **kwargs: None
-
-
-def read_config(folder: str) -> dict[str, Any]:
-    """The file of a model's folder."""
-    data = json.loads(Path(folder, "config.json").read_text("utf-8"))
-    if not isinstance(data, dict):
-        raise Unbridged(f"{folder}: config.json is not an object")
-    return data

@@ -41,7 +41,7 @@ def place(job: Job, rank: int) -> Any:
     """The device of a rank, made current.
 
     Raises:
-        RuntimeError: there are not as many GPUs as ranks on this machine.
+        OSError: there are not as many GPUs as ranks on this machine.
     """
     if job.backend != "nccl":
         return torch.device("cpu")
@@ -49,6 +49,6 @@ def place(job: Job, rank: int) -> Any:
     here = torch.cuda.device_count()
     needed = int(os.environ.get("LOCAL_WORLD_SIZE", job.ranks))
     if here < needed:
-        raise RuntimeError(f"{needed} GPUs needed, {here} found")
+        raise OSError(f"{needed} GPUs needed, {here} found")
     torch.cuda.set_device(local)
     return torch.device("cuda", local)

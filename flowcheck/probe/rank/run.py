@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
 import json
 import os
@@ -35,6 +36,10 @@ from flowcheck.probe.rank.provenance import Provenance
 from flowcheck.probe.rank.tree import Tree, Unbridged
 
 __all__ = ["Rank", "failure_of", "run"]
+
+
+PATIENCE = 20.0
+"""Seconds that a rank whose forward failed waits for the others to fail too."""
 
 
 class NoHook(Exception):
@@ -145,8 +150,7 @@ def _run(me: Rank, given: Imported) -> None:
     me.cls = f"{cls.__module__}.{cls.__qualname__}"
     where = device.place(job, me.rank)
     me.progress.begin("arguments")
-    arguments, me.bridges["arguments"] = bridges.server_arguments(tree, job, job.target)
-    me.bridges["publish"] = bridges.publish(tree, arguments, me.rank)
+    arguments, me.bridges["arguments"], me.bridges["publish"] = bridges.publish(tree, job, me.rank)
     me.progress.begin("config")
     own, config, me.bridges["config"] = bridges.config_of(tree, job, arguments, job.target)
     shape = bridges.shape_of(tree, config)
@@ -281,7 +285,12 @@ class _Target:
                     raise
                 error, kept = failure_of(raised, me), None
             me.progress.begin("identify", phase.name)
-            me.phases.append(self._seen(phase, states, kept, error, provenance))
+            if error is not None:
+                me.phases.append(PhaseResult(phase.name, phase.calls, _rows(phase), self.shape.width, error=error))
+            _gather(job, me.rank, phase, failed=error is not None)
+            seen = self._seen(phase, states, kept, provenance)
+            if error is None:
+                me.phases.append(seen)
             if states is not None:
                 captured.append((phase, states))
         return captured
@@ -302,14 +311,12 @@ class _Target:
         states = getattr(out, name, None)
         return states, f"{type(out).__name__}.{name}"
 
-    def _seen(
-        self, phase: Phase, states: Any, kept: str | None, error: Failure | None, provenance: Provenance
-    ) -> PhaseResult:
+    def _seen(self, phase: Phase, states: Any, kept: str | None, provenance: Provenance) -> PhaseResult:
         job = self.me.job
-        rows, width = phase.requests * phase.tokens, self.shape.width
+        rows, width = _rows(phase), self.shape.width
         if not isinstance(states, torch.Tensor) or states.dim() != 2:
             _together(job, None)
-            return PhaseResult(phase.name, phase.calls, rows, width, kept=kept, error=error)
+            return PhaseResult(phase.name, phase.calls, rows, width, kept=kept)
         blocks: tuple[Block, ...]
         digest: str | None = None
         spread: float | None = None
@@ -347,6 +354,28 @@ class _Target:
             identify.identify(index, block, whole, reference, job.limits, me.rank, job.ranks)
             for index, (block, whole) in enumerate(zip(mine, sums, strict=True))
         )
+
+
+def _rows(phase: Phase) -> int:
+    return phase.requests * phase.tokens
+
+
+def _gather(job: Job, rank: int, phase: Phase, *, failed: bool) -> None:
+    """Waits until all ranks have come out of a forward: one that failed alone would leave the others in a collective.
+
+    Raises:
+        RuntimeError: the others did not come.
+    """
+    if job.backend == "fake" or job.ranks == 1:
+        return
+    store = dist.distributed_c10d._get_default_store()
+    keys = [f"flowcheck/{phase.name}/{each}" for each in range(job.ranks)]
+    store.set(keys[rank], "here")
+    patience = PATIENCE if failed else job.limits.collective_seconds
+    try:
+        store.wait(keys, datetime.timedelta(seconds=patience))
+    except Exception:  # noqa: BLE001 - of another class by release of PyTorch
+        raise RuntimeError(f"not all ranks came out of {phase.name} within {patience:.0f} s") from None
 
 
 def _together(job: Job, states: Any) -> tuple[Any, float | None]:
@@ -407,6 +436,9 @@ def _port_is_free(me: Rank) -> None:
 def _say_what_is_not_covered(me: Rank) -> None:
     me.lacks("recorded graphs", "forwards are eager ones")
     me.lacks("attention", "keys and values are mixed by the probe's own backend")
+    me.lacks(
+        "ids of the draft", "the target is told what the job says, not what the tree reads in the draft's configuration"
+    )
     me.lacks("choice of the mode", "the batches are made by the probe and ask for all rows")
     if me.job.backend == "nccl":
         return
