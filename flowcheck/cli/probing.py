@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from flowcheck.cli.engine import Request, ask
-from flowcheck.cli.errors import InputError, say
+from flowcheck.cli.errors import InconclusiveError, InputError, say
 from flowcheck.cli.output import progress
 from flowcheck.cli.settings import Value
 
@@ -80,17 +80,19 @@ def probe_report(request: Request, wish: Wish, rules: RuleBook, selected: Select
 
     try:
         with progress(enabled=not quiet) as tell:
-            base = _base(request, wish, rules, selected, tell)
+            base = _base(request, wish, rules, tell)
         with open_source(request.source, package_root=request.package_root, offline=request.offline) as tree:
             return _Probe(request, wish, rules, selected, base, tree, quiet).report()
     except (ProbeError, SourceError) as error:
         raise InputError(str(error)) from None
 
 
-def _base(request: Request, wish: Wish, rules: RuleBook, selected: Selection, tell: Any) -> Report:
+def _base(request: Request, wish: Wish, rules: RuleBook, tell: Any) -> Report:
     """The report of a scan: today's, or an earlier one."""
     if wish.earlier is None:
-        return ask(request, rules, selected, tell)[0]
+        from flowcheck.checks.run import selection
+
+        return ask(request, rules, selection(rules), tell)[0]
     from pydantic import ValidationError
 
     from flowcheck.report.model import Report
@@ -105,8 +107,7 @@ def _base(request: Request, wish: Wish, rules: RuleBook, selected: Selection, te
         ) from None
     if not report.capture:
         raise InputError(f"--report {wish.earlier}: that scan was about no pair; scan with --draft and --target")
-    kept = [each for each in report.findings if each.rule in selected.rules]
-    return report.model_copy(update={"findings": kept, "probe": None})
+    return report.model_copy(update={"probe": None})
 
 
 @dataclass
@@ -179,10 +180,10 @@ class _Probe:
         if self.wish.earlier is not None and base.source.digest != self.tree.digest:
             say(f"warning: --report {self.wish.earlier}: it is about another tree ({base.source.label})")
         if not base.capture:
-            reasons = [each.reason for each in base.unproved if each.about == "pair"]
-            reasons += [each.message for each in base.findings]
+            reasons = [each.message for each in base.findings if each.file is not None or each.verdict == "violated"]
+            reasons += [each.reason for each in base.unproved if each.rule or each.about == "tree"]
             why = f": {reasons[0]}" if reasons else " (flowcheck scan says why)"
-            raise InputError(f"this tree captures nothing for this pair that could be run{why}")
+            raise InconclusiveError(f"this tree captures nothing for this pair that could be run{why}")
 
     # ------------------------------------------------------------------------------------------------------ backend
     def _backend(self) -> tuple[Backend, tuple[Gpu, ...]]:

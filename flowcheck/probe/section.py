@@ -39,10 +39,9 @@ def with_probe(
     rules: RuleBook,
     selected: Selection,
 ) -> model.Report:
-    """The report of a scan with what running ranks showed. Its findings of the scan stay as they are."""
-    every = _findings(judged, rules)
-    shown = [each for each in every if each.rule in selected.rules]
-    findings = [*shown, *report.findings]
+    """The report of a scan with what running ranks showed. ``selected`` says which findings are shown, those of the scan too."""
+    every = [*_findings(judged, rules), *report.findings]
+    findings = [each for each in every if each.rule in selected.rules]
     severities = [each.severity for each in findings]
     summary = report.summary
     counts = model.FindingCounts(
@@ -59,7 +58,7 @@ def with_probe(
                     "violated": summary.violated + judged.count(LiveVerdict.VIOLATED),
                     "unproved": summary.unproved + judged.count(LiveVerdict.INCONCLUSIVE),
                     "findings": counts,
-                    "hidden": summary.hidden + len(every) - len(shown),
+                    "hidden": summary.hidden + len(every) - len(findings),
                 }
             ),
         }

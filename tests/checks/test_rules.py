@@ -113,7 +113,7 @@ def test_an_overlay_that_is_not_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("select", "ignore", "left"),
     [
-        ([], ["HS2,HS3", "HS4"], {"HS101", "HS102", "HS103", "HS104", "HS109"}),
+        ([], ["HS2,HS3", "HS4", "HS5"], {"HS101", "HS102", "HS103", "HS104", "HS109"}),
         (["HS101"], [], {"HS101"}),
         (["hs101,HS104", "HS109"], [], {"HS101", "HS104", "HS109"}),
         (["HS1"], ["HS10"], set()),
