@@ -242,7 +242,7 @@ def _end_of(job: Job, process: ProcessEnd, rank: int, results: dict[int, RankRes
         words=words,
     )
     if result is None:  # where the process says that it is done, it left nothing
-        return replace(heard, end=End.DIED) if process.end is End.DONE else heard
+        return replace(heard, end=End.DIED, how="left no result") if process.end is End.DONE else heard
     error = result.error
     if error is not None and error.kind in FORCED:  # by the process of which it was a fork
         return replace(heard, end=FORCED[error.kind], how=error.message.partition(";")[0])
