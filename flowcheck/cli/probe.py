@@ -209,7 +209,9 @@ def _consent(source: str, *, yes: bool) -> None:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(f"{warning}: --yes says that this is wanted")
     say(warning)
-    if not typer.confirm("go on?", default=False, err=True):
+    sys.stderr.write("go on? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise InputError("nothing was run")
 
 

@@ -322,21 +322,23 @@ class _Probe:
     def _environment(self, backend: Backend) -> Environment:
         from flowcheck.probe.environment import environment_for, named_environment
         from flowcheck.probe.errors import ProbeError
-        from flowcheck.probe.requirements import wanted_of
+        from flowcheck.probe.requirements import named_among, wanted_of
         from flowcheck.probe.torches import installed_torch
 
         packages = _data("environment.toml")
+        stated = self.tree.requirements()
+        needed = [*packages["needed"], *named_among(stated, packages["pinned"])]
         if self.wish.env is not None:
-            return named_environment(self.wish.env, packages["needed"])
+            return named_environment(self.wish.env, needed)
         if backend == "nccl":  # the tree's own kernels belong to an environment in which it is served
             try:
-                return named_environment(Path(sys.executable), packages["needed"])
+                return named_environment(Path(sys.executable), needed)
             except ProbeError as error:
                 reason = str(error).partition(": ")[2]
                 raise ProbeError(
                     f"nccl runs where the tree is served: name that environment with --env ({reason})"
                 ) from None
-        wanted = wanted_of(self.tree.requirements(), packages["light"], packages["pinned"])
+        wanted = wanted_of(stated, packages["light"], packages["pinned"])
         if wanted.open:
             say(f"warning: the tree says of no version of {', '.join(wanted.open)}: the newest is taken")
         return environment_for(

@@ -170,11 +170,9 @@ def _open(row: model.Capture) -> str:
 
 
 def _excluded(row: model.Capture, backend: Backend, gpu_conditions: frozenset[str]) -> str:
-    if backend == "nccl":
-        return ""
     if row.path != "eager":
-        return "graphs are recorded on a GPU"
-    if row.condition in gpu_conditions:
+        return "the probe's forwards are eager" if backend == "nccl" else "graphs are recorded on a GPU"
+    if backend != "nccl" and row.condition in gpu_conditions:
         return f"{row.condition}: that needs kernels of a GPU"
     return ""
 

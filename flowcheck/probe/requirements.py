@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-__all__ = ["Wanted", "wanted_of"]
+__all__ = ["Wanted", "named_among", "wanted_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,17 @@ def wanted_of(stated: Iterable[str], light: Sequence[str], pinned: Sequence[str]
             chosen.append(f"{named.name}{versions.get(canonicalize_name(named.name), '')}")
     names = [canonicalize_name(Requirement(text).name) for text in pinned]
     return Wanted(tuple(sorted(chosen)), tuple(name for name in names if "==" not in versions.get(name, "")))
+
+
+def named_among(stated: Iterable[str], names: Sequence[str]) -> list[str]:
+    """Which of ``names`` a tree asks for, in any version."""
+    asked = set()
+    for text in stated:
+        try:
+            asked.add(canonicalize_name(Requirement(text).name))
+        except InvalidRequirement:
+            continue
+    return [name for name in names if canonicalize_name(name) in asked]
 
 
 def _versions(stated: Iterable[str]) -> dict[str, str]:

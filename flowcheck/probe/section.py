@@ -218,7 +218,6 @@ def _open(judged: Judged) -> list[model.Unproved]:
             phase=each.path.phase,
             path=each.path.path,
             worker=each.path.runner,
-            about="pair",
             rule=each.problems[0].rule if each.problems else "",
         )
         for each in judged.paths

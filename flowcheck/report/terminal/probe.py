@@ -180,7 +180,8 @@ def _ended(bad: Sequence[ProbeRank], width: int) -> list[Text]:
         said = f": {each.error}" if each.error else ""
         code = f", exit code {each.exit_code}" if each.exit_code is not None else ""
         at = f" in {each.stage}" if each.stage else ""
-        lines += wrapped(Text(f"{who}  {each.end}{at}{code}{said}"), width, first=Text(), indent=2)
+        how = "ended with an error" if each.end == "done" else each.end
+        lines += wrapped(Text(f"{who}  {how}{at}{code}{said}"), width, first=Text(), indent=2)
         for word in each.words[:SHOWN_WORDS]:
             lines += wrapped(Text(word, "dim"), width, indent=4)
     return lines
