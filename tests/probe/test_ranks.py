@@ -103,6 +103,21 @@ def test_a_state_from_the_middle_of_a_layer_is_named(tmp_path: Path, reference: 
 
 
 @pytest.mark.long
+def test_numbers_of_kernels_that_are_not_here_say_nothing(tmp_path: Path, reference: Path) -> None:
+    job = job_of("wiring-embedding", tmp_path)
+    add = "            aux_hidden_states.append(hidden_states.clone())\n"
+    launched = (
+        "            import kernels_of_no_one\n            kernels_of_no_one.scale(aux_hidden_states[0].mul_(3))\n"
+    )
+    edited(job, "models/llama.py", add, add + launched)
+    job.stubs_path().write_text('["kernels_of_no_one"]', "utf-8")
+    for rank in without_errors(probe(job, reference)):
+        assert rank.launches == ("kernels_of_no_one.scale",)
+        assert seen(rank.phases[0]) == [("inconclusive", None), ("boundary", 3), ("boundary", 5)]
+        assert "kernels_of_no_one.scale" in rank.phases[0].blocks[0].explanation
+
+
+@pytest.mark.long
 def test_a_ranks_own_rows_are_named(tmp_path: Path, reference: Path) -> None:
     ranks = without_errors(probe(job_of("wiring-scattered-rows", tmp_path), reference))
     for rank in ranks:
