@@ -153,7 +153,7 @@ def _run(me: Rank, given: Imported) -> None:
     arguments, me.bridges["arguments"], me.bridges["publish"] = bridges.publish(tree, job, me.rank)
     me.progress.begin("config")
     own, config, me.bridges["config"] = bridges.config_of(tree, job, arguments, job.target)
-    shape = bridges.shape_of(tree, config)
+    shape = bridges.shape_of(tree, config, own)
     me.layers = shape.layers
     dtype = getattr(torch, bridges.dtype_name(job))
     me.progress.begin("ranks")
@@ -412,9 +412,9 @@ def _enter_draft(me: Rank, tree: Tree, arguments: Any, where: Any, captured: lis
     job = me.job
     folder = str(job.draft)
     cls = models.class_named(tree, str(job.draft_architecture))
-    _, config, me.bridges["draft config"] = bridges.config_of(tree, job, arguments, folder, draft=True)
+    own, config, me.bridges["draft config"] = bridges.config_of(tree, job, arguments, folder, draft=True)
     model = models.build(tree, cls, config).eval()
-    shape = bridges.shape_of(tree, config)
+    shape = bridges.shape_of(tree, config, own)
     if job.backend != "fake":
         for parameter in model.parameters():
             if parameter.dtype.is_floating_point and parameter.dim() > 1:
