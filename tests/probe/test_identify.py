@@ -28,8 +28,7 @@ def stream(seed: int = 0) -> Reference:
     for k in range(1, LAYERS + 1):
         residuals.append(residuals[k - 1] + outputs[k - 1] + numbers())  # what its attention gave is in the residual
     boundaries = [a + b for a, b in zip(outputs, residuals, strict=True)]
-    inside = {"the middle of layer 2, after its attention": residuals[3]}
-    return Reference(torch.stack(boundaries), torch.stack(outputs), torch.stack(residuals), inside)
+    return Reference(torch.stack(boundaries), torch.stack(outputs), torch.stack(residuals))
 
 
 OF = stream()
@@ -140,13 +139,6 @@ def test_what_is_no_boundary_is_explained_by_the_nearest_thing(said: str) -> Non
     assert found.identity == "other"
     assert said in found.explanation
     assert found.boundary == 3
-
-
-def test_other_places_of_the_stream() -> None:
-    block = stream(1)
-    of = replace(block, points={"the middle of layer 2": torch.full((ROWS, WIDTH), 3.0) + NOISE})
-    found = seen(of.points["the middle of layer 2"], of=of)
-    assert (found.identity, found.explanation) == ("other", "the middle of layer 2")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from flowcheck.probe.protocol import PhaseResult, RankResult, dumps
+from flowcheck.probe.protocol import Job, PhaseResult, RankResult, dumps
 from tests.probe.small_trees import ROOT, job_of, probe, results, start
 
 FUSED = {"enable_flashinfer_allreduce_fusion": True}
@@ -69,6 +69,52 @@ def test_parts_of_sums_are_named(tmp_path: Path, reference: Path) -> None:
         for phase in rank.phases:
             assert seen(phase) == [("partial", 3), ("partial", 5), ("partial", 7)]
             assert f"rank {rank.rank} holds one of 2 parts" in phase.blocks[0].explanation
+
+
+def edited(job: Job, path: str, old: str, new: str) -> None:
+    """Changes one place of a tree."""
+    file = Path(job.tree, "sglang/srt", path)
+    text = file.read_text("utf-8")
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new), "utf-8")
+
+
+@pytest.mark.long
+def test_a_buffer_that_is_written_again_is_named_by_what_it_holds_in_the_end(tmp_path: Path, reference: Path) -> None:
+    """Captured without a copy: every later norm adds to the residual in place."""
+    job = job_of("wiring-healthy", tmp_path)
+    edited(job, "layers/communicator.py", "append(residual.clone())", "append(residual)")
+    for rank in without_errors(probe(job, reference)):
+        assert [seen(phase) for phase in rank.phases] == [is_(8, 8, 8)] * 2
+
+
+@pytest.mark.long
+def test_a_state_from_the_middle_of_a_layer_is_named(tmp_path: Path, reference: Path) -> None:
+    job = job_of("wiring-healthy", tmp_path)
+    edited(job, "layers/communicator.py", "captured_last_layer_outputs.append(residual.clone())", "pass")
+    mlp = "        hidden_states, residual = self.layer_communicator.prepare_mlp(hidden_states, residual)\n"
+    late = "        if captured_last_layer_outputs is not None:\n"
+    late += "            captured_last_layer_outputs.append(residual.clone())\n"
+    edited(job, "models/llama.py", mlp, mlp + late)
+    for rank in without_errors(probe(job, reference)):
+        first = rank.phases[0].blocks[0]
+        assert first.identity == "other"
+        assert first.explanation == "the residual of boundary 4 without what the layer before it gave"
+
+
+@pytest.mark.long
+def test_numbers_of_kernels_that_are_not_here_say_nothing(tmp_path: Path, reference: Path) -> None:
+    job = job_of("wiring-embedding", tmp_path)
+    add = "            aux_hidden_states.append(hidden_states.clone())\n"
+    launched = (
+        "            import kernels_of_no_one\n            kernels_of_no_one.scale(aux_hidden_states[0].mul_(3))\n"
+    )
+    edited(job, "models/llama.py", add, add + launched)
+    job.stubs_path().write_text('["kernels_of_no_one"]', "utf-8")
+    for rank in without_errors(probe(job, reference)):
+        assert rank.launches == ("kernels_of_no_one.scale",)
+        assert seen(rank.phases[0]) == [("inconclusive", None), ("boundary", 3), ("boundary", 5)]
+        assert "kernels_of_no_one.scale" in rank.phases[0].blocks[0].explanation
 
 
 @pytest.mark.long
@@ -183,12 +229,7 @@ def test_under_torchrun_the_rank_is_in_the_environment(tmp_path: Path, reference
 @pytest.mark.long
 def test_a_rank_that_raises_is_the_result_of_all(tmp_path: Path, reference: Path) -> None:
     job = job_of("wiring-healthy", tmp_path)
-    model = Path(job.tree, "sglang/srt/models/llama.py")
-    model.write_text(
-        model.read_text("utf-8").replace(
-            "        self.lm_head =", "        raise OSError('no')\n        self.lm_head ="
-        )
-    )
+    edited(job, "models/llama.py", "        self.lm_head =", "        raise OSError('no')\n        self.lm_head =")
     for rank in probe(job, reference):
         assert rank.error is not None
         assert (rank.error.stage, rank.error.kind, rank.error.message) == ("build", "OSError", "no")
@@ -197,11 +238,10 @@ def test_a_rank_that_raises_is_the_result_of_all(tmp_path: Path, reference: Path
 
 def test_a_rank_that_dies_ends_the_others(tmp_path: Path, reference: Path) -> None:
     job = job_of("wiring-healthy", tmp_path)
-    model = Path(job.tree, "sglang/srt/models/llama.py")
     death = "        import os, sys\n"
     death += "        if get_tensor_model_parallel_world_size() > 1 and torch.distributed.get_rank() == 1:\n"
     death += "            print('the last words', file=sys.stderr, flush=True)\n            os.kill(os.getpid(), 9)\n"
-    model.write_text(model.read_text("utf-8").replace("        self.lm_head =", f"{death}        self.lm_head ="))
+    edited(job, "models/llama.py", "        self.lm_head =", f"{death}        self.lm_head =")
     first, second = probe(job, reference)
     assert second.error is not None
     assert "signal 9" in second.error.message
@@ -212,11 +252,10 @@ def test_a_rank_that_dies_ends_the_others(tmp_path: Path, reference: Path) -> No
 @pytest.mark.long
 def test_a_forward_that_fails_on_one_rank_alone_ends_all(tmp_path: Path, reference: Path) -> None:
     job = job_of("wiring-healthy", tmp_path)
-    model = Path(job.tree, "sglang/srt/models/llama.py")
     old = "        hidden_states = self.embed_tokens(input_ids)\n"
     alone = "torch.distributed.get_world_size() > 1 and torch.distributed.get_rank() == 1"
     new = f"{old}        if {alone}: raise ValueError('alone')\n"
-    model.write_text(model.read_text("utf-8").replace(old, new))
+    edited(job, "models/llama.py", old, new)
     first, second = probe(job, reference)
     assert first.error is not None
     assert second.error is not None
@@ -227,10 +266,9 @@ def test_a_forward_that_fails_on_one_rank_alone_ends_all(tmp_path: Path, referen
 @pytest.mark.long
 def test_a_forward_that_fails_on_every_rank_does_not_end_the_probe(tmp_path: Path, reference: Path) -> None:
     job = job_of("wiring-healthy", tmp_path)
-    model = Path(job.tree, "sglang/srt/models/llama.py")
     old = "        hidden_states = self.embed_tokens(input_ids)\n"
     new = f"{old}        if len(input_ids) == 6 and self.layers_to_capture: raise ValueError('all')\n"
-    model.write_text(model.read_text("utf-8").replace(old, new))
+    edited(job, "models/llama.py", old, new)
     for rank in without_errors(probe(job, reference)):
         extend, verify = rank.phases
         assert extend.error is not None

@@ -149,18 +149,24 @@ def _completed(config: Any, table: dict[str, Any]) -> Any:
     return config
 
 
-def shape_of(tree: Tree, config: Any) -> Shape:
+def shape_of(tree: Tree, config: Any, own: Any = None) -> Shape:
     """Number of layers, width and vocabulary of a configuration's language model.
+
+    Args:
+        tree: The scanned tree.
+        config: The configuration that models take.
+        own: The tree's own object, if there is one: it knows which part describes the language model.
 
     Raises:
         Unbridged: it says none.
     """
     table = tree.names["config"]
-    text: Any = config
-    for name in table["text"]:
+    text: Any = getattr(own, table["whole_text"], None)
+    for name in table["text"] if text is None else ():
         if (inner := getattr(config, name, None)) is not None:
             text = types.SimpleNamespace(**inner) if isinstance(inner, dict) else inner
             break
+    text = config if text is None else text
 
     def number(names: list[str]) -> int:
         for name in names:

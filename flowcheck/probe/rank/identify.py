@@ -9,7 +9,7 @@ by the nearest thing that it may be: a part of a sum, a missing residual, other 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -28,13 +28,11 @@ class Reference:
         outputs: The same shape: what the layer before gave, without the residual that it is yet to be added to. Where there is
             no such residual it is the boundary.
         residuals: The same shape: that residual, or zeros.
-        points: [rows, width] each, by what to call it: other places of the stream.
     """
 
     boundaries: Any
     outputs: Any
     residuals: Any
-    points: dict[str, Any] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -48,8 +46,7 @@ class Reference:
 
     def in_double(self) -> Reference:
         """The same in double precision."""
-        points = {name: each.double() for name, each in self.points.items()}
-        return Reference(self.boundaries.double(), self.outputs.double(), self.residuals.double(), points)
+        return Reference(self.boundaries.double(), self.outputs.double(), self.residuals.double())
 
 
 def name_of(boundary: int, last: int) -> str:
@@ -181,8 +178,6 @@ def _explanations(of: Reference, ranks: int) -> Iterator[tuple[str, int | None, 
                     k,
                     ranks * of.outputs[k] + of.residuals[k],
                 )
-    for said, value in of.points.items():
-        yield said, None, value
 
 
 def _scaled(index: int, block: Any, of: Reference, limits: Limits) -> Block | None:
