@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import sys
@@ -155,7 +154,7 @@ def test_a_chosen_port_that_is_taken_is_one_line() -> None:
 def test_folders_are_gone_unless_they_are_to_be_kept(tmp_path: Path) -> None:
     with workplace(tmp_path / "cache") as place:
         work = place.work
-        assert os.listdir(place.imports) == ["flowcheck"]
+        assert [each.name for each in place.imports.iterdir()] == ["flowcheck"]
     assert not work.exists()
     with workplace(tmp_path / "cache", tmp_path / "kept"):
         pass
