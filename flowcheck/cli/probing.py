@@ -133,7 +133,7 @@ class _Probe:
 
     def report(self) -> Report | None:
         """The whole way."""
-        from flowcheck.probe.running import workplace
+        from flowcheck.probe.running import Ran, workplace
 
         self._check_base()
         began = time.perf_counter()
@@ -153,7 +153,9 @@ class _Probe:
         cache = _cache()
         with workplace(cache, self.wish.work) as where:
             job = self._job(plan, target, draft, where)
-            if self.wish.collect:
+            if not plan.phases:
+                ran = Ran({}, (), "the scan knows of no forward that could be run")
+            elif self.wish.collect:
                 ran = _collected(job)
             else:
                 environment = self._environment(backend)

@@ -98,7 +98,7 @@ def plan_of(
 ) -> Plan:
     """The plan for the rows of a scan. ``gpu_conditions``: conditions of rows that only kernels of a GPU bring about."""
     captures = [row for row in rows if row.phase in ("extend", "verify")]
-    wanted = {_batch_of(row) for row in captures if not _open(row)}
+    wanted = {_batch_of(row) for row in captures if _can_stand_in(row, backend, gpu_conditions)}
     # Fewer calls first: what a graph was recorded under comes before what is told later.
     phases = tuple(_phases(sorted(wanted, key=lambda each: (len(each.told), each.kind, each.tokens))))
     names = {_Batch(each.kind, each.calls, each.tokens): each.name for each in phases}
@@ -154,7 +154,7 @@ def _planned(
         expected=tuple(row.captured_boundaries) if known and row.verdict != "unproved" else None,
         partial=row.per_rank == "partial",
         refused=refused,
-        stands_in="" if reason else names[_batch_of(row)],
+        stands_in=names[_batch_of(row)] if _can_stand_in(row, backend, gpu_conditions) else "",
         excluded=_excluded(row, backend, gpu_conditions),
         open=reason,
     )
@@ -167,6 +167,11 @@ def _open(row: model.Capture) -> str:
     if not row.told:
         return row.reason or "nothing tells the target what to capture on this path"
     return ""
+
+
+def _can_stand_in(row: model.Capture, backend: Backend, gpu_conditions: frozenset[str]) -> bool:
+    """Whether an eager forward says anything of a row: of a graph it says what was told, of fused kernels nothing."""
+    return not _open(row) and (backend == "nccl" or row.condition not in gpu_conditions)
 
 
 def _excluded(row: model.Capture, backend: Backend, gpu_conditions: frozenset[str]) -> str:

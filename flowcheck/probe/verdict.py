@@ -101,7 +101,7 @@ def _of_path(
     seen = _Seen.of(plan, path, results)
     if path.excluded:
         return seen.ends(LiveVerdict.NOT_COVERED, path.excluded)
-    missing = trouble or path.open or seen.missing(plan)
+    missing = path.open or trouble or seen.missing(plan)
     if missing:
         return seen.ends(LiveVerdict.INCONCLUSIVE, missing)
     if failed := seen.failed:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +155,11 @@ class Runs:
         self.folder = folder
         self.number = 0
 
-    def __call__(self, fixture: str, *options: object, ranks: int = 2) -> Any:
+    def __call__(self, fixture: str, *options: object) -> Any:
+        return flowcheck(*self.line(fixture, *options))
+
+    def line(self, fixture: str, *options: object) -> list[object]:
+        """The arguments."""
         self.number += 1
         inside = self.folder / str(self.number)
         inside.mkdir()
@@ -161,8 +167,7 @@ class Runs:
         env = inside / "python"
         env.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{self.kernels(tree)}" exec {sys.executable} "$@"\n')
         env.chmod(0o755)
-        line = ["probe", tree, *pair_of(fixture), *needing(), "--yes", "--env", env, "--nproc", ranks, *options]
-        return flowcheck(*line)
+        return ["probe", tree, *pair_of(fixture), *needing(), "--yes", "--env", env, "--nproc", 2, *options]
 
     def kernels(self, tree: Path) -> Path:
         """What the tree imports beside its package, in a folder of its own."""
@@ -225,7 +230,7 @@ def test_an_earlier_report_is_held_against_the_ranks(runs: Runs, tmp_path: Path)
     assert "it is about another tree" in result.stderr
     found = document(result, 1)
     assert found["probe"]["compared_with"] == "scan.json"
-    assert {each["rule"] for each in found["findings"]} >= {"HS503"}
+    assert {each["rule"] for each in found["findings"]} == {"HS507"}
 
 
 def test_time_that_is_up_is_inconclusive(runs: Runs) -> None:
@@ -235,12 +240,57 @@ def test_time_that_is_up_is_inconclusive(runs: Runs) -> None:
     assert "proved" not in {each["verdict"] for each in probe["paths"]}
 
 
-def test_an_import_that_ends_the_process_is_inconclusive(runs: Runs, tmp_path: Path) -> None:
+def alive(mark: bytes) -> list[str]:
+    """The processes that have this among their variables."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in place.read_bytes():
+                found.append(place.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="this system does not show processes")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_nothing_behind(runs: Runs, tmp_path: Path, number: int, code: int) -> None:
     def sabotage(tree: Path) -> Path:
-        (tree / "sglang" / "srt" / "models" / "llama.py").open("a").write("\nimport os\nos._exit(7)\n")
+        text = f"\nimport pathlib, time\npathlib.Path({str(tmp_path / 'here')!r}).touch()\ntime.sleep(600)\n"
+        with (tree / "sglang" / "srt" / "models" / "llama.py").open("a") as module:
+            module.write(text)
         return Runs.kernels(runs, tree)
 
     runs.kernels = sabotage  # type: ignore[method-assign]
-    result = runs(HEALTHY, "--backend", "fake", "--format", "json")
-    assert result.exit_code in (Exit.INCONCLUSIVE, Exit.USAGE), result.output
-    assert '"proved"' not in result.stdout or document(result, Exit.INCONCLUSIVE)["probe"]["trouble"]
+    line = runs.line(HEALTHY, "--backend", "gloo")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    env = {**os.environ, "TMPDIR": str(temporary), "FLOWCHECK_CACHE_DIR": str(tmp_path / "cache")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, *map(str, line)], cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "here").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    assert alive(f"TMPDIR={temporary}".encode()) == []
+    assert list(temporary.iterdir()) == []
+
+
+INTERRUPTIBLE = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from flowcheck.cli import main; main()"
+)
+
+
+def test_an_import_that_ends_the_process_is_inconclusive(runs: Runs) -> None:
+    def sabotage(tree: Path) -> Path:
+        with (tree / "sglang" / "srt" / "models" / "llama.py").open("a") as module:
+            module.write("\nimport os\nos._exit(7)\n")
+        return Runs.kernels(runs, tree)
+
+    runs.kernels = sabotage  # type: ignore[method-assign]
+    probe = document(runs(HEALTHY, "--backend", "fake", "--format", "json"), Exit.INCONCLUSIVE)["probe"]
+    assert probe["trouble"]
+    assert "proved" not in {each["verdict"] for each in probe["paths"]}

@@ -77,7 +77,9 @@ def test_what_a_graph_was_told_comes_before_what_is_told_later() -> None:
 
 def test_what_a_cpu_cannot_reach_is_excluded() -> None:
     rows = (row(), row(condition=FUSED), row("verify", "decode_graph"))
-    assert [bool(each.excluded) for each in plan(*rows).paths] == [False, True, True]
+    made = plan(*rows)
+    assert [bool(each.excluded) for each in made.paths] == [False, True, True]
+    assert [each.stands_in for each in made.paths] == ["extend", "", "verify"]
     assert [bool(each.excluded) for each in plan(*rows, backend="nccl").paths] == [False, False, True]
 
 

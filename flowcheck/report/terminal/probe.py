@@ -100,7 +100,7 @@ def _cells(row: ProbePath) -> tuple[str, ...]:
         else f"{row.rows}/{row.expected_rows}"
     )
     agree = {True: "alike", False: "differ", None: "-"}[row.ranks_agree]
-    takes = {True: "takes", False: "refuses", None: "?" if row.draft_layer else "-"}[row.draft_accepts]
+    takes = {True: "fits", False: "no", None: "?" if row.draft_layer else "-"}[row.draft_accepts]
     return (
         row.phase,
         ", ".join(filter(None, (spoken_path(row.path), row.batch))),
