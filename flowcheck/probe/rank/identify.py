@@ -16,7 +16,7 @@ import torch
 
 from flowcheck.probe.protocol import Block, Limits
 
-__all__ = ["Reference", "distance", "identify", "split"]
+__all__ = ["Reference", "deviation", "distance", "identify", "is_unexplained", "split"]
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,33 @@ def identify(index: int, block: Any, total: Any, reference: Reference, limits: L
     return Block(
         index, "other", None, f"nothing of the reference; nearest is {name_of(best, last)}, {away:.2g} away", away
     )
+
+
+def deviation(streams: Any, totals: Any, reference: Reference, limits: Limits, rank: int, ranks: int) -> int | None:
+    """The first boundary that these ranks have other than one rank has it.
+
+    Args:
+        streams: [boundaries, rows, width]: what entered the layers on this rank, and what left the last one.
+        totals: Their sums over the ranks: a boundary that is divided among them is not another one.
+        reference: What one rank computed.
+        limits: See :class:`flowcheck.probe.protocol.Limits`.
+        rank: Whose streams they are.
+        ranks: Of the group.
+    """
+    of = reference.in_double()
+    for k in range(streams.shape[0]):
+        mine, total = streams[k].double(), totals[k].double()
+        if distance(mine, of.boundaries[k]) <= limits.tolerance:
+            continue
+        part = _part(k, mine, total, of, limits, rank, ranks)
+        if part is None or part.boundary != k:
+            return k
+    return None
+
+
+def is_unexplained(block: Block) -> bool:
+    """Whether a block is nothing of the reference."""
+    return block.identity == "other" and block.boundary is None and block.distance is not None
 
 
 def _apart(of: Reference, best: int) -> tuple[float, int]:
