@@ -361,25 +361,18 @@ class _Target:
         reference = identify.Reference(kept["boundaries"], kept["outputs"], kept["residuals"])
         mine = identify.split(states.cpu(), self.shape.width, job.ranks)
         sums = identify.split(total.cpu(), self.shape.width, job.ranks) if total is not None else [None] * len(mine)
-        here, there = streams
-        if here is None or here.shape != reference.boundaries.shape:
-            other = None
-        else:
-            other = identify.deviation(here, there, reference, job.limits, me.rank, job.ranks)
-        return tuple(
-            _doubted(identify.identify(index, block, whole, reference, job.limits, me.rank, job.ranks), other)
+        found = [
+            identify.identify(index, block, whole, reference, job.limits, me.rank, job.ranks)
             for index, (block, whole) in enumerate(zip(mine, sums, strict=True))
-        )
+        ]
+        here, there = streams
+        if here is not None and here.shape == reference.boundaries.shape:
+            found = identify.against_own(found, mine, here, there, reference, job.limits, me.rank, job.ranks)
+        return tuple(map(_doubted, found))
 
 
-def _doubted(block: Block, deviation: int | None) -> Block:
-    """Numbers that are wrong after a kernel that is not here was launched say nothing about the tree, and neither do numbers
-    that the whole model has otherwise than one rank."""
-    if deviation is not None and identify.is_unexplained(block):
-        said = (
-            f"from boundary {deviation} on these ranks compute something else than one rank, so nothing can be compared"
-        )
-        return replace(block, identity="inconclusive", boundary=None, explanation=said)
+def _doubted(block: Block) -> Block:
+    """Numbers that are wrong after a kernel that is not here was launched say nothing about the tree."""
     if block.identity in ("boundary", "inconclusive") or not stubs.LAUNCHES:
         return block
     kernels = ", ".join(sorted(stubs.LAUNCHES)[:3])
