@@ -118,6 +118,30 @@ def test_numbers_of_kernels_that_are_not_here_say_nothing(tmp_path: Path, refere
 
 
 @pytest.mark.long
+def test_a_model_that_two_ranks_compute_otherwise_has_boundaries_of_its_own(tmp_path: Path, reference: Path) -> None:
+    """The rows of one fused matrix are divided as if they were one part, and taken for two."""
+    job = job_of("wiring-embedding", tmp_path)
+    gate = "        gate, _ = self.gate_proj(x)\n"
+    turned = "        gate = gate.flip(-1) if get_tensor_model_parallel_world_size() > 1 else gate\n"
+    edited(job, "models/llama.py", gate, gate + turned)
+    for rank in without_errors(probe(job, reference)):
+        assert [seen(phase) for phase in rank.phases] == [is_(0, 3, 5)] * 2
+        assert rank.phases[0].blocks[1].explanation == "boundary 3 as these ranks have it, otherwise than one rank"
+
+
+@pytest.mark.long
+def test_what_is_nothing_of_such_a_model_is_inconclusive(tmp_path: Path, reference: Path) -> None:
+    job = job_of("wiring-embedding", tmp_path)
+    gate = "        gate, _ = self.gate_proj(x)\n"
+    turned = "        gate = gate.flip(-1) if get_tensor_model_parallel_world_size() > 1 else gate\n"
+    edited(job, "models/llama.py", gate, gate + turned)
+    edited(job, "layers/communicator.py", "append(residual.clone())", "append(residual.clone().exp())")
+    for rank in without_errors(probe(job, reference)):
+        assert seen(rank.phases[0]) == [("boundary", 0), ("inconclusive", None), ("inconclusive", None)]
+        assert "from boundary 1 on" in rank.phases[0].blocks[1].explanation
+
+
+@pytest.mark.long
 def test_a_ranks_own_rows_are_named(tmp_path: Path, reference: Path) -> None:
     ranks = without_errors(probe(job_of("wiring-scattered-rows", tmp_path), reference))
     for rank in ranks:

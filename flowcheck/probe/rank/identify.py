@@ -8,15 +8,15 @@ by the nearest thing that it may be: a part of a sum, a missing residual, other 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from flowcheck.probe.protocol import Block, Limits
 
-__all__ = ["Reference", "distance", "identify", "split"]
+__all__ = ["Reference", "against_own", "deviation", "distance", "identify", "split"]
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,79 @@ def identify(index: int, block: Any, total: Any, reference: Reference, limits: L
     return Block(
         index, "other", None, f"nothing of the reference; nearest is {name_of(best, last)}, {away:.2g} away", away
     )
+
+
+def deviation(streams: Any, totals: Any, reference: Reference, limits: Limits, rank: int, ranks: int) -> int | None:
+    """The first boundary that these ranks have other than one rank has it.
+
+    Args:
+        streams: [boundaries, rows, width]: what entered the layers on this rank, and what left the last one.
+        totals: Their sums over the ranks: a boundary that is divided among them is not another one.
+        reference: What one rank computed.
+        limits: See :class:`flowcheck.probe.protocol.Limits`.
+        rank: Whose streams they are.
+        ranks: Of the group.
+    """
+    of = reference.in_double()
+    for k in range(streams.shape[0]):
+        mine, total = streams[k].double(), totals[k].double()
+        if distance(mine, of.boundaries[k]) <= limits.tolerance:
+            continue
+        part = _part(k, mine, total, of, limits, rank, ranks)
+        if part is None or part.boundary != k:
+            return k
+    return None
+
+
+def against_own(
+    blocks: Sequence[Block],
+    values: Sequence[Any],
+    streams: Any,
+    totals: Any,
+    reference: Reference,
+    limits: Limits,
+    rank: int,
+    ranks: int,
+) -> list[Block]:
+    """Names what is nothing of the reference by what entered the layers on these ranks themselves.
+
+    Where a model computes something else on several ranks than on one (a branch that its release does not support), one rank
+    is no reference. A boundary that all ranks have alike is whole, so a block that equals it is that boundary; of any other
+    nothing is known.
+
+    Args:
+        blocks: As they were identified.
+        values: Their numbers.
+        streams: See :func:`deviation`, likewise the rest.
+        totals: See there.
+        reference: See there.
+        limits: See there.
+        rank: See there.
+        ranks: See there.
+    """
+    first = deviation(streams, totals, reference, limits, rank, ranks)
+    if first is None:
+        return list(blocks)
+    own = Reference(streams, streams, torch.zeros_like(streams))
+    out = []
+    for block, value in zip(blocks, values, strict=True):
+        if not (block.identity == "other" and block.boundary is None and block.distance is not None):
+            out.append(block)
+            continue
+        found = identify(block.index, value, None, own, limits, rank, ranks)
+        k = found.boundary
+        if (
+            found.identity == "boundary"
+            and k is not None
+            and distance(totals[k] / ranks, streams[k]) <= limits.tolerance
+        ):
+            out.append(
+                replace(found, explanation=f"{found.explanation} as these ranks have it, otherwise than one rank")
+            )
+            continue
+        said = f"from boundary {first} on these ranks compute something else than one rank, so nothing can be compared"
+        out.append(replace(block, identity="inconclusive", explanation=said))
+    return out
 
 
 def _apart(of: Reference, best: int) -> tuple[float, int]:

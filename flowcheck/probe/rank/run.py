@@ -186,6 +186,7 @@ class _Target:
     device: Any
     model: Any = None
     layers: list[Any] = field(default_factory=list)
+    streams: dict[int, record.Stream] = field(default_factory=dict)
 
     def build(self, cls: Any, config: Any) -> None:
         me = self.me
@@ -235,20 +236,19 @@ class _Target:
         kept: dict[str, Any] = {"shapes": dict(whole.shapes), "parts": dict(whole.parts), "phases": {}}
         for phase in job.phases:
             me.progress.begin("forward", phase.name)
-            streams: dict[int, record.Stream] = {}
-
-            def entered(index: int, stream: record.Stream, streams: dict[int, record.Stream] = streams) -> None:
-                streams[index] = tuple(each.detach().clone() for each in stream)
-
-            def left(index: int, stream: record.Stream, streams: dict[int, record.Stream] = streams) -> None:
-                if index == self.shape.layers - 1:
-                    streams[index + 1] = tuple(each.detach().clone() for each in stream)
-
-            self.forward(phase, entered, left)
-            kept["phases"][phase.name] = self._reference(streams)
+            self.streams = {}
+            self.forward(phase, self._keep, self._keep_last)
+            kept["phases"][phase.name] = self._reference()
         torch.save(kept, job.reference_path())
 
-    def _reference(self, streams: dict[int, record.Stream]) -> dict[str, Any]:
+    def _keep(self, index: int, stream: record.Stream) -> None:
+        self.streams[index] = tuple(each.detach().clone() for each in stream)
+
+    def _keep_last(self, index: int, stream: record.Stream) -> None:
+        self._keep(index + 1, stream)
+
+    def _reference(self) -> dict[str, Any]:
+        streams = self.streams
         if sorted(streams) != list(range(self.shape.layers + 1)) or not all(streams.values()):
             lacking = sorted(set(range(self.shape.layers + 1)) - {key for key, each in streams.items() if each})
             raise Unbridged(f"layers {lacking} were not entered with a stream that can be read")
@@ -273,12 +273,16 @@ class _Target:
             error: Failure | None = None
             states: Any = None
             provenance = Provenance(self.shape.layers)
+            self.streams = {}
+            entered, left = (
+                (provenance.entered, provenance.left) if job.backend == "fake" else (self._keep, self._keep_last)
+            )
             try:
                 me.progress.begin("setter", phase.name)
                 self._tell(phase)
                 me.progress.begin("forward", phase.name)
                 with provenance if job.backend == "fake" else contextlib.nullcontext():
-                    out = self.forward(phase, provenance.entered, provenance.left)
+                    out = self.forward(phase, entered, left)
                 states, kept = self._states(out)
             except Exception as raised:
                 if stubs.missing_root(raised, job.package) and job.role == "learn":
@@ -314,19 +318,16 @@ class _Target:
     def _seen(self, phase: Phase, states: Any, kept: str | None, provenance: Provenance) -> PhaseResult:
         job = self.me.job
         rows, width = _rows(phase), self.shape.width
-        if not isinstance(states, torch.Tensor) or states.dim() != 2:
-            _together(job, None)
+        are_states = isinstance(states, torch.Tensor) and states.dim() == 2
+        total, spread = _together(job, states.contiguous() if are_states else None)
+        streams = self._streams_together()
+        if not are_states:
             return PhaseResult(phase.name, phase.calls, rows, width, kept=kept)
         blocks: tuple[Block, ...]
-        digest: str | None = None
-        spread: float | None = None
         if job.backend == "fake":
-            blocks = provenance.blocks(states, width)
+            digest, spread, blocks = None, None, provenance.blocks(states, width)
         else:
-            states = states.contiguous()
-            digest = _digest(states)
-            total, spread = _together(job, states)
-            blocks = self._identified(phase, states, total)
+            digest, blocks = _digest(states), self._identified(phase, states, total, streams)
         return PhaseResult(
             phase=phase.name,
             told=phase.calls,
@@ -341,7 +342,17 @@ class _Target:
             kept=kept,
         )
 
-    def _identified(self, phase: Phase, states: Any, total: Any) -> tuple[Block, ...]:
+    def _streams_together(self) -> tuple[Any, Any]:
+        """What entered the layers here, and its sums over the ranks, where all have that in one shape. Every rank calls it."""
+        sums = [sum(each.float() for each in stream) for _, stream in sorted(self.streams.items()) if stream]
+        same = len(sums) == self.shape.layers + 1 and len({each.shape for each in sums}) == 1
+        mine = torch.stack(sums).cpu() if same else None
+        total, spread = _together(self.me.job, None if mine is None else mine.to(self.device))
+        if mine is None or spread is None:
+            return None, None
+        return mine, mine if total is None else total.cpu()
+
+    def _identified(self, phase: Phase, states: Any, total: Any, streams: tuple[Any, Any]) -> tuple[Block, ...]:
         me, job = self.me, self.me.job
         kept = torch.load(job.reference_path(), weights_only=True)["phases"].get(phase.name)
         if kept is None:
@@ -350,10 +361,14 @@ class _Target:
         reference = identify.Reference(kept["boundaries"], kept["outputs"], kept["residuals"])
         mine = identify.split(states.cpu(), self.shape.width, job.ranks)
         sums = identify.split(total.cpu(), self.shape.width, job.ranks) if total is not None else [None] * len(mine)
-        return tuple(
-            _doubted(identify.identify(index, block, whole, reference, job.limits, me.rank, job.ranks))
+        found = [
+            identify.identify(index, block, whole, reference, job.limits, me.rank, job.ranks)
             for index, (block, whole) in enumerate(zip(mine, sums, strict=True))
-        )
+        ]
+        here, there = streams
+        if here is not None and here.shape == reference.boundaries.shape:
+            found = identify.against_own(found, mine, here, there, reference, job.limits, me.rank, job.ranks)
+        return tuple(map(_doubted, found))
 
 
 def _doubted(block: Block) -> Block:
