@@ -113,9 +113,15 @@ class _Work:
                 self.left_out.append(_join(path, key))
 
     def tower(self, part: dict[str, Any], path: str) -> None:
-        """A tower of another modality has one layer left; what it gives to the language model is as wide as that is."""
-        for key in self.table.keys["tower_depths"]:
-            self._lower(part, path, key, 1)
+        """A tower of another modality has one layer left; what it gives to the language model is as wide as that is.
+
+        Classes read the depth under another key than files write, and have a default for it: all of them are set.
+        """
+        keys = self.table.keys["tower_depths"]
+        if any(_number(part.get(key)) for key in keys):
+            for key in keys:
+                self._lower(part, path, key, 1)
+                part.setdefault(key, 1)
         for key in self.table.keys["widths"][1:]:
             self._narrow(part, path, key)
 
