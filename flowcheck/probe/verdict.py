@@ -179,6 +179,7 @@ class _Seen:
         shown = next((phase for phase in self.phases.values() if _is_odd(phase)), self.first)
         draft = next((each for each in self.drafts.values() if each.accepted is not True), self.drafts.get(0))
         views = {_view(phase) for phase in self.phases.values()}
+        arrived = any(phase.width is not None for phase in self.phases.values())
         return PathVerdict(
             path=self.path,
             verdict=verdict,
@@ -188,7 +189,7 @@ class _Seen:
             rows=shown.rows if shown is not None else None,
             expected_rows=shown.expected_rows if shown is not None else None,
             width=shown.width if shown is not None else None,
-            same=len(views) == 1 and not any(each.rule == "HS504" for each in problems) if views else None,
+            same=len(views) == 1 and not any(each.rule == "HS504" for each in problems) if arrived else None,
             draft=draft,
         )
 

@@ -17,6 +17,7 @@ import pytest
 
 from flowcheck.cli.errors import Exit
 from flowcheck.probe import torches
+from flowcheck.probe.protocol import Job, loads
 from flowcheck.report.model import json_schema
 from tests.cli.pairs import FIXTURES, flowcheck, refused
 from tests.cli.wirings import lines_of, needing, pair_of, tree_of, with_cache
@@ -231,6 +232,30 @@ def test_an_earlier_report_is_held_against_the_ranks(runs: Runs, tmp_path: Path)
     found = document(result, 1)
     assert found["probe"]["compared_with"] == "scan.json"
     assert {each["rule"] for each in found["findings"]} == {"HS507"}
+
+
+def test_ranks_that_others_started_are_judged(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    collect = said("--backend", "gloo", "--nproc", 2, "--work", work, "--collect", "--format", "json")
+    empty = document(flowcheck(*collect), Exit.INCONCLUSIVE)["probe"]
+    assert {each["reason"] for each in empty["paths"] if each["path"] == "eager"} == {"every rank left no result"}
+    for path in (FIXTURES / "probe-healthy").glob("rank-*.json"):
+        text = path.read_text("utf-8").replace('"verify"', '"verify 2"')  # the first is what the graph was told
+        (work / path.name).write_text(text, "utf-8")
+    probe = document(flowcheck(*collect), 0)["probe"]
+    assert [each["verdict"] for each in probe["paths"] if each["path"] == "eager"].count("proved") == 2
+
+
+def test_on_several_nodes_the_job_is_written_and_the_commands_are_shown(runs: Runs, tmp_path: Path) -> None:
+    work = tmp_path / "shared"
+    result = runs(HEALTHY, "--backend", "nccl", "--nnodes", 2, "--work", work)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert "-m torch.distributed.run --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d" in "\n".join(lines)
+    assert lines[-1] == "and then this command again, with --collect"
+    job = loads(Job, (work / "job.json").read_bytes())
+    assert (job.ranks, job.backend, job.role) == (2, "nccl", "rank")
+    assert (work / "tree" / "sglang" / "srt").is_dir()
 
 
 def test_time_that_is_up_is_inconclusive(runs: Runs) -> None:
