@@ -212,10 +212,10 @@ class _Start:
     def _relevance(self) -> None:
         words = self.words
         setters = "|".join(map(re.escape, words.capture.setters.values()))
-        seeds = rf"\.(?:{setters})\(|\b{words.capture.recording}"
+        seeds = (rf"\.(?:{setters})\(".encode(), rf"\b{words.capture.recording}".encode())
         self.effects = Effects(
-            self.tree,
-            seeds.encode(),
+            self.it.program.texts,
+            seeds,
             words.relevance.beyond.encode(),
             words.relevance.common_methods,
             constructs=True,

@@ -87,7 +87,7 @@ class Ground:
         self.program = Program(self.store)
         say("indexing")
         tracked = (words.mode.attribute, words.phase.attribute, words.phase.speculative_input, words.target.draft_flag)
-        self.relevance = Relevance(effects_of(tree, words), words, tracked)
+        self.relevance = Relevance(effects_of(self.program.texts, words), words, tracked)
 
     def walk(self, forced: dict[Any, Any]) -> Walk:
         """A walk that has yet to run. Raises MissingRole, and Budget."""

@@ -13,7 +13,7 @@ from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.values import FuncV
 from flowcheck.program.effects import Effects
 from flowcheck.program.slicing import Criterion, slice_body, sub_expressions, with_raises
-from flowcheck.source import Tree
+from flowcheck.program.texts import Texts, Wanted
 from flowcheck.syntax import ir
 
 __all__ = ["Relevance", "effects_of"]
@@ -25,35 +25,37 @@ SETTERS = frozenset({"__setattr__", "__delattr__", "send", "enter_context"})
 KEPT_WHOLE = frozenset({"__init__", "__post_init__", "__new__", "__setattr__", "__getattr__", "__exit__", "__enter__"})
 
 
-def effects_of(tree: Tree, words: Vocabulary) -> Effects:
-    """The closure over the tree of what may touch a mode, a phase or a forward."""
+def effects_of(texts: Texts, words: Vocabulary) -> Effects:
+    """The closure over a tree of what may touch a mode, a phase or a forward."""
     mode, phase = words.mode.attribute, words.phase.attribute
     seeds = [
         rf"\b{mode}\b",
         rf"\b{phase}\s*=[^=]",
-        rf"\.(?:{phase}|{words.phase.speculative_input})\s*(?::[^=\n]+)?=[^=]",
+        rf"\.{phase}\s*(?::[^=\n]+)?=[^=]",
+        rf"\.{words.phase.speculative_input}\s*(?::[^=\n]+)?=[^=]",
         *words.relevance.seeds,
     ]
-    holders = _holders(tree, words) - {words.phase.speculative_input}
+    holders = _holders(texts, words) - {words.phase.speculative_input}
     if holders:
         names = "|".join(map(re.escape, sorted(holders)))
-        seeds.append(rf"\.(?:{names})(?:\[[^\]\n]*\])?\s*(?::[^=\n]+)?=[^=]|\.(?:{names})\.(?:{FILLING})\(")
-    return Effects(tree, "|".join(seeds).encode(), words.relevance.beyond.encode(), words.relevance.common_methods)
+        seeds.append(rf"\.(?:{names})(?:\[[^\]\n]*\])?\s*(?::[^=\n]+)?=[^=]")
+        seeds.append(rf"\.(?:{names})\.(?:{FILLING})\(")
+    patterns = [seed.encode() for seed in seeds]
+    return Effects(texts, patterns, words.relevance.beyond.encode(), words.relevance.common_methods)
 
 
-def _holders(tree: Tree, words: Vocabulary) -> set[str]:
+def _holders(texts: Texts, words: Vocabulary) -> set[str]:
     """The attributes through which a mode is read or set, or a batch is given to a forward: who stores into one decides
     which batch that is, without a word of its mode."""
     word = words.mode.attribute.encode()
     direct = re.compile(rb"\.(\w+)(?:\[[^\]\n]*\])?\." + word + rb"\b")
     forwards = [seed for seed in words.relevance.seeds if not any(m in seed for m in words.graph.replay_methods)]
-    given = re.compile(rb"(?:" + "|".join(forwards).encode() + rb")\s*self\.(\w+)\s*[,)]")
+    given = Wanted(rb"(?:" + forward.encode() + rb")\s*self\.(\w+)\s*[,)]" for forward in forwards)
     found: set[str] = set()
-    for path in tree.core_paths():
-        data = tree.read(path)
+    for data in texts.files.values():
         if word in data:
             found.update(m.decode() for m in direct.findall(data))
-        found.update(m.decode() for m in given.findall(data))
+        found.update(m.group(m.lastindex or 0).decode() for m in given.matches(data))
     return found
 
 

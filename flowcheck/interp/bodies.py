@@ -85,6 +85,7 @@ def local_names(it: Interpreter, f: FuncV) -> frozenset[str]:
     else:
         names = {p.name for p in f.node.params.items}
         outer: set[str] = set()
+        walrus = f.module.syntax is None or ":=" in f.module.syntax.text
         stack: list[ir.Stmt] = list(body_of(it, f))
         while stack:
             s = stack.pop()
@@ -124,7 +125,8 @@ def local_names(it: Interpreter, f: FuncV) -> frozenset[str]:
             elif isinstance(s, ir.Delete):
                 for t in s.targets:
                     names.update(target_names(t))
-            names.update(_walrus_names(s))
+            if walrus:
+                names.update(_walrus_names(s))
         names -= outer
     result = frozenset(names)
     _LOCALS[id(f.node)] = (f.node, result)

@@ -403,7 +403,10 @@ def _merge2(a: State, b: State) -> State:
         if oid not in changed_a:
             before = below.get(oid)
             objects[oid] = obj if before is None or before.unmade else join_objects(before, obj)
-    result.facts = {k: v for k, v in a.facts.items() if b.facts.get(k, _MISSING) == v}
+    if a.facts == b.facts:
+        result.facts = a.facts.copy()
+    else:
+        result.facts = {k: v for k, v in a.facts.items() if b.facts.get(k, _MISSING) == v}
     return result
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import elsewhere, functions
@@ -85,15 +86,12 @@ def methods(c: ClassV) -> Iterator[ir.FunctionDef]:
 
 def _may_store(source: str, name: str) -> bool:
     """A cheap look at the text: is there a place where ``.name`` may be a target."""
-    for m in re.finditer(rf"\.{re.escape(name)}\b[ \t]*", source):
-        rest = source[m.end() : m.end() + 3]
-        if rest[:1] in (",", ")", ":", "]") or (rest[:1] == "=" and rest[1:2] != "="):
-            return True
-        if rest[:1] in "+-*/|&%^@<>" and "=" in rest[1:3]:
-            return True
-        if rest[:2] in ("in",):
-            return True
-    return False
+    return f".{name}" in source and _target(name).search(source) is not None
+
+
+@lru_cache(maxsize=4096)
+def _target(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\.{re.escape(name)}\b[ \t]*(?:[,):\]]|=(?!=)|[-+*/|&%^@<>](?:=|[\s\S]=)|in)")
 
 
 def writes(it: Interpreter, c: ClassV, name: str) -> list[Write]:
@@ -106,8 +104,9 @@ def writes(it: Interpreter, c: ClassV, name: str) -> list[Write]:
     found = []
     syntax = c.module.syntax
     if syntax is not None:
+        absent = f".{name}" not in syntax.text
         for f in methods(c):
-            if f.body is None and not _may_store(syntax.def_source(f), name):
+            if f.body is None and (absent or not _may_store(syntax.def_source(f), name)):
                 continue
             body = f.body if f.body is not None else syntax.body_of(f)
             params = f.params.items

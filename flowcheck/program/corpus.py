@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from flowcheck.program.texts import indent_before
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Corpus:
     @cached_property
     def files(self) -> dict[str, bytes]:
         """The bytes of every file of the core, by path."""
-        return {path: self.tree.read(path) for path in self.tree.core_paths()}
+        return self.program.texts.files
 
     def files_with(self, *words: str) -> list[str]:
         """Paths of the files that hold every word, as a whole identifier."""
@@ -69,7 +70,7 @@ class Corpus:
     # ------------------------------------------------------------------------------------------ classes by content
     def classes_with_methods(self, *names: str) -> list[tuple[Module, ir.ClassDef]]:
         """Classes that define all of these methods themselves."""
-        patterns = [rb"\bdef[ \t]+" + n.encode() + rb"[ \t]*\(" for n in names]
+        patterns = [rb"def[ \t]+" + n.encode() + rb"[ \t]*\(" for n in names]
         return [
             (module, c)
             for module in self._modules_matching(names, patterns)
@@ -79,10 +80,10 @@ class Corpus:
 
     def classes_with_members(self, *names: str) -> list[tuple[Module, ir.ClassDef]]:
         """Classes whose body assigns or annotates all of these names."""
-        patterns = [rb"^[ \t]+" + n.encode() + rb"[ \t]*[:=]" for n in names]
+        patterns = [n.encode() + rb"[ \t]*[:=]" for n in names]
         return [
             (module, c)
-            for module in self._modules_matching(names, patterns)
+            for module in self._modules_matching(names, patterns, indented=True)
             for c in classes_of(module)
             if set(names) <= members_of(c)
         ]
@@ -91,32 +92,53 @@ class Corpus:
         """Classes of that name at any module's top level."""
         found = self._named.get(name)
         if found is None:
-            pattern = rb"^[ \t]*class[ \t]+" + name.encode() + rb"\b"
+            paths = self._files_of_classes.get(name, ())
             found = self._named[name] = [
                 (module, c)
-                for module in (self._modules_matching((name,), [pattern]) if self.program.places.is_class(name) else ())
+                for module in map(self.program.module_at, paths)
+                if module is not None
                 for c in classes_of(module)
                 if c.name == name
             ]
         return found
 
-    def _modules_matching(self, words: tuple[str, ...], patterns: list[bytes]) -> Iterator[Module]:
-        key = (words, *patterns)
+    @cached_property
+    def _files_of_classes(self) -> dict[str, dict[str, None]]:
+        """The paths, in order, of the files that define a class of a name."""
+        texts = self.program.texts
+        found: dict[str, dict[str, None]] = {}
+        for path in texts.files:
+            for d in texts.definitions(path):
+                if d.is_class:
+                    found.setdefault(d.name, {})[path] = None
+        return found
+
+    def _modules_matching(
+        self, words: tuple[str, ...], patterns: list[bytes], indented: bool = False
+    ) -> Iterator[Module]:
+        key = (words, indented, *patterns)
         found = self._matching.get(key)
         if found is None:
-            found = self._matching[key] = self._search(words, patterns)
+            found = self._matching[key] = self._search(words, patterns, indented)
         for path in found:
             module = self.program.module_at(path)
             if module is not None:
                 yield module
 
-    def _search(self, words: tuple[str, ...], patterns: list[bytes]) -> list[str]:
-        compiled = [re.compile(p, re.M) for p in patterns]
+    def _search(self, words: tuple[str, ...], patterns: list[bytes], indented: bool) -> list[str]:
+        """Paths of the files that hold every word and match every pattern, ``indented``: after blanks on a line."""
+        compiled = [re.compile(p) for p in patterns]
         plain = [w.encode() for w in words]
+
+        def holds(pattern: re.Pattern[bytes], data: bytes) -> bool:
+            if not indented:
+                return pattern.search(data) is not None
+            return any(indent_before(data, m.start()) > 0 for m in pattern.finditer(data))
+
         return [
             path
             for path, data in self.files.items()
-            if all(w in data for w in plain) and all(p.search(data) for p in compiled)
+            if all(w in data for w in plain) and all(holds(p, data) for p in compiled)
         ]
 
 

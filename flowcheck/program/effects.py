@@ -16,25 +16,27 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from flowcheck.source import Tree
+from flowcheck.program.texts import Texts, Wanted, indent_before, required
 
 __all__ = ["Effects"]
 
-_DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+([A-Za-z_]\w*)", re.M)
-_CALL = re.compile(rb"\b[A-Za-z_]\w*\(")
-_METHOD = re.compile(rb"\bself\.(\w+)\b(?![ \t]*[(=.\[:])")
-"""A method that is taken as a value, to be called later: an attribute of that spelling is not told apart from one."""
-_DYNAMIC = re.compile(rb"\bsetattr\(|__setattr__\(|__dict__|\bvars\(|\bexec\(|\bdelattr\(|__delattr__\(")
-_DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(", b"delattr")
-_REGISTERED = re.compile(rb"^[ \t]*@(?:\w+\.)*(\w+)\.register\b", re.M)
-_FILLS = re.compile(
-    rb"^[ \t]+(?:del[ \t]+)?(\w+)(?:\[[^\]\n]*\][ \t]*(?:[-+*/|&]?=(?!=)|$)"
-    rb"|\.(?:append|appendleft|extend|update|add|pop|insert|remove|clear|setdefault|discard|popitem|sort|reverse)\()",
-    re.M,
+_DYNAMIC = Wanted(
+    (rb"\bsetattr\(", rb"__setattr__\(", rb"__dict__", rb"\bvars\(", rb"\bexec\(", rb"\bdelattr\(", rb"__delattr__\(")
 )
+_DYNAMIC_WORDS = (b"setattr", b"__dict__", b"vars(", b"exec(", b"delattr")
+_REGISTERED = re.compile(rb"\.register\b")
+_REGISTERING = re.compile(rb"[ \t]*@(?:\w+\.)*(\w+)")
+_FILLS = (
+    re.compile(rb"\[[^\]\n]*\][ \t]*(?:[-+*/|&]?=(?!=)|$)", re.M),
+    re.compile(
+        rb"\.(?:append|appendleft|extend|update|add|pop|insert|remove|clear|setdefault|discard|popitem|sort|reverse)\("
+    ),
+)
+_FILLED = re.compile(rb"[ \t]+(?:del[ \t]+)?(\w+)")
 _HEAD = re.compile(rb"\)[ \t]*(?:->[^\n]*)?:[ \t]*(?:#[^\n]*)?\n")
-_GLOBAL = re.compile(rb"^[ \t]+global[ \t]+([^\n#]+)", re.M)
-_BASES = re.compile(rb"^[ \t]*class[ \t]+(\w+)[ \t]*\(([^)]*)\)", re.M)
+_GLOBAL = re.compile(rb"global[ \t]+([^\n#]+)")
+_BASES = re.compile(rb"[ \t]*\(([^)]*)\)")
+_PARAMETER = re.compile(rb"(?<=[(,*\s])\w+")
 _CONTAINER = re.compile(
     rb"^([A-Za-z_]\w*)[ \t]*(?::[^=\n]+)?=[ \t]*"
     rb"(?:[\[{]|(?:collections\.|queue\.)?(?:dict|list|set|deque|defaultdict|OrderedDict|(?:Simple|Lifo)?Queue)\b)",
@@ -74,10 +76,30 @@ def _any_within(spans: list[tuple[int, int]], start: int, end: int) -> bool:
     return i < len(spans) and spans[i][1] <= end
 
 
+def _registered(data: bytes) -> Iterator[tuple[int, str]]:
+    """Decorators that register for a function: where one stands, and the function's name."""
+    for m in _REGISTERED.finditer(data):
+        before = _REGISTERING.fullmatch(data, data.rfind(b"\n", 0, m.start()) + 1, m.start())
+        if before is not None:
+            yield m.end(), before.group(1).decode()
+
+
+def _filled(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Statements that change a container which a plain name means, other than ``self``: where the line begins, and the
+    name."""
+    for pattern in _FILLS:
+        for m in pattern.finditer(data):
+            at = m.start()
+            begin = data.rfind(b"\n", 0, at) + 1
+            before = _FILLED.fullmatch(data, begin, at)
+            if before is not None and before.group(1) != b"self":
+                yield begin, before.group(1)
+
+
 class Effects:
     """The closure, for one set of seeds.
 
-    ``seeds``: a regular expression over bytes; a function whose text matches it is a seed. ``beyond``: files whose
+    ``seeds``: regular expressions over bytes; a function whose text matches one is a seed. ``beyond``: files whose
     definitions are never entered (the model classes: the walk ends at the target's forward). ``constructs``: who
     makes an instance of a class whose constructor matters, or names such a class where a value stands, matters too.
     ``fanout``: how many definitions a method name may have and still say which one a call means; those ``followed``
@@ -87,8 +109,8 @@ class Effects:
 
     def __init__(
         self,
-        tree: Tree,
-        seeds: bytes,
+        texts: Texts,
+        seeds: Iterable[bytes],
         beyond: bytes | None = None,
         common: Iterable[str] = (),
         constructs: bool = False,
@@ -101,7 +123,8 @@ class Effects:
         self._ends = frozenset(ends)
         self._fanout = fanout
         self._followed = frozenset(followed)
-        self._tree = tree
+        self._texts = texts
+        self._files = texts.files
         self._constructs = constructs
         self._common = frozenset(common)
         self.defs: list[_Def] = []
@@ -116,16 +139,16 @@ class Effects:
         """Functions that change a container which they are given: path and line."""
         self.filling_names: set[str] = set()
         self.files = 0
-        self._build(re.compile(seeds), re.compile(beyond, re.M) if beyond else None)
+        self._build(Wanted(seeds), re.compile(beyond, re.M) if beyond else None)
 
-    def _build(self, seeds: re.Pattern[bytes], beyond: re.Pattern[bytes] | None) -> None:
+    def _build(self, seeds: Wanted, beyond: re.Pattern[bytes] | None) -> None:
+        word = required(beyond.pattern) if beyond is not None else b""
         by_name: dict[str, list[int]] = {}
         by_file: dict[tuple[str, str], list[int]] = {}
         classes: set[str] = set()
-        calls: list[tuple[str, set[tuple[str, str]]]] = []
-        for path in self._tree.core_paths():
-            data = self._tree.read(path)
-            if beyond is not None and beyond.search(data):
+        calls: list[tuple[str, set[int]]] = []
+        for path, data in self._files.items():
+            if beyond is not None and word in data and beyond.search(data):
                 continue
             self.files += 1
             self._known.add(path)
@@ -133,7 +156,7 @@ class Effects:
         self._inherit_exits()
         callers: dict[int, list[int]] = {}
         for i, (path, names) in enumerate(calls):
-            for kind, name in names:
+            for kind, name in map(self._texts.called.__getitem__, names):
                 targets: Iterable[int] = ()
                 if kind != "o":
                     targets = by_file.get((path, name), ())
@@ -207,7 +230,7 @@ class Effects:
     def _holding(self, pattern: re.Pattern[bytes], plain: list[bytes]) -> Iterator[int]:
         """The functions whose text matches, in the files that hold one of the words."""
         for path, here in self._spans.items():
-            data = self._tree.read(path)
+            data = self._files[path]
             if any(n in data for n in plain) and (spans := [m.span() for m in pattern.finditer(data)]):
                 yield from (i for i in here if _any_within(spans, self.defs[i].start, self.defs[i].end))
 
@@ -222,8 +245,10 @@ class Effects:
     def _writers(self, reached: set[int]) -> Iterator[int]:
         """The functions that write a module variable which a function of their file that matters mentions."""
         for path, here in self._with_globals.items():
-            data = self._tree.read(path)
+            data = self._files[path]
             for m in _GLOBAL.finditer(data):
+                if indent_before(data, m.start()) < 1:
+                    continue
                 names = [re.escape(n.strip()) for n in m.group(1).split(b",") if n.strip()]
                 mention = re.compile(rb"\b(?:" + b"|".join(names) + rb")\b")
                 if any(i in reached and mention.search(data, self.defs[i].start, self.defs[i].end) for i in here):
@@ -235,11 +260,11 @@ class Effects:
         takers: dict[str, list[_Def]] = {}
         for i, d in enumerate(self.defs):
             if i in seeds or (
-                not seeds.isdisjoint(callers.get(i, ())) and _GIVES.search(self._tree.read(d.path), d.start, d.end)
+                not seeds.isdisjoint(callers.get(i, ())) and _GIVES.search(self._files[d.path], d.start, d.end)
             ):
                 takers.setdefault(d.path, []).append(d)
         for path, here in takers.items():
-            data = self._tree.read(path)
+            data = self._files[path]
             for name in {re.escape(m.group(1)) for m in _CONTAINER.finditer(data)}:
                 word = re.compile(rb"\b" + name + rb"\b")
                 if any(word.search(data, d.start, d.end) for d in here):
@@ -253,64 +278,59 @@ class Effects:
         self,
         path: str,
         data: bytes,
-        seeds: re.Pattern[bytes],
+        seeds: Wanted,
         by_name: dict[str, list[int]],
         by_file: dict[tuple[str, str], list[int]],
         classes: set[str],
-        calls: list[tuple[str, set[tuple[str, str]]]],
+        calls: list[tuple[str, set[int]]],
     ) -> None:
-        matches = list(_DEF.finditer(data))
-        seeded = [m.span() for m in seeds.finditer(data)]
-        dynamic = [m.span() for m in _DYNAMIC.finditer(data)] if any(w in data for w in _DYNAMIC_WORDS) else []
-        registered = {m.end(): m.group(1).decode() for m in _REGISTERED.finditer(data)} if b".register" in data else {}
+        definitions = self._texts.definitions(path)
+        seeded = seeds.spans(data)
+        dynamic = _DYNAMIC.spans(data) if any(w in data for w in _DYNAMIC_WORDS) else []
+        registered = dict(_registered(data)) if b".register" in data else {}
+        called = self._texts.calls(path)
+        taken = self._texts.values(path) if self._values else None
         holders: list[tuple[int, str]] = []
         line = 1
         position = 0
         first = len(self.defs)
-        for k, m in enumerate(matches):
-            name = m.group(3).decode()
-            start = m.start(2)
+        for k, m in enumerate(definitions):
+            name, start, indent, header = m.name, m.start, m.indent, m.name_end
             line += data.count(b"\n", position, start)
             position = start
-            indent = len(m.group(1))
             while holders and holders[-1][0] >= indent:
                 holders.pop()
-            if m.group(2) == b"class":
+            if m.is_class:
                 classes.add(name)
                 holders.append((indent, name))
                 continue
             end = len(data)
-            for j in range(k + 1, len(matches)):
-                if len(matches[j].group(1)) <= indent:
-                    end = matches[j].start()
+            for j in range(k + 1, len(definitions)):
+                if definitions[j].indent <= indent:
+                    end = definitions[j].line_start
                     break
             d = _Def(name, path, line, indent, False, start, end, holders[-1][1] if holders else "")
-            d.dynamic = _any_within(dynamic, m.end(), end)
-            d.seed = _any_within(seeded, m.end(), end)
+            d.dynamic = _any_within(dynamic, header, end)
+            d.seed = _any_within(seeded, header, end)
             if name in ("__exit__", "__aexit__"):
-                if _ANSWERS.search(data, m.end(), end):
+                if _ANSWERS.search(data, header, end):
                     self.swallowing.add(d.holder)
-            elif all(data.find(word, m.end(), end) >= 0 for word in (b"yield", b"except")):
+            elif all(data.find(word, header, end) >= 0 for word in (b"yield", b"except")):
                 self.swallowing.add(name)
             i = len(self.defs)
             self.defs.append(d)
             self._at[(path, line)] = i
             by_name.setdefault(name, []).append(i)
             by_file.setdefault((path, name), []).append(i)
-            above = matches[k - 1].start() if k else 0
+            above = definitions[k - 1].line_start if k else 0
             for at, decorating in registered.items():
-                if above < at < m.start():
+                if above < at < m.line_start:
                     d.also = decorating
                     by_name.setdefault(decorating, []).append(i)
                     by_file.setdefault((path, decorating), []).append(i)
-            names: set[tuple[str, str]] = set()
-            for hit in _CALL.finditer(data, m.end(), end):
-                at = hit.start()
-                before = data[at - 1 : at]
-                kind = "f" if before != b"." else "s" if data[at - 5 : at - 1] == b"self" else "o"
-                names.add((kind, hit.group()[:-1].decode()))
-            if self._values:
-                names.update(("v", hit.decode()) for hit in _METHOD.findall(data, m.end(), end))
+            names = set(called.within(header, end))
+            if taken is not None:
+                names.update(taken.within(header, end))
             calls.append((path, names))
         self._note_filling(path, data, first)
         self._spans[path] = range(first, len(self.defs))
@@ -321,9 +341,11 @@ class Effects:
         """Classes below one whose exit may swallow may swallow too."""
         below: dict[str, set[str]] = {}
         for path in self._known:
-            for m in _BASES.finditer(self._tree.read(path)):
-                for base in re.findall(rb"\w+", m.group(2)):
-                    below.setdefault(base.decode(), set()).add(m.group(1).decode())
+            data = self._files[path]
+            for d in self._texts.definitions(path):
+                m = _BASES.match(data, d.name_end) if d.is_class else None
+                for base in re.findall(rb"\w+", m.group(1)) if m is not None else ():
+                    below.setdefault(base.decode(), set()).add(d.name)
         todo = list(self.swallowing)
         while todo:
             new = below.get(todo.pop(), set()) - self.swallowing
@@ -333,18 +355,16 @@ class Effects:
     def _note_filling(self, path: str, data: bytes, first: int) -> None:
         """Notes the functions of a file, those from ``first`` on, that change a container which is a parameter."""
         starts = [d.start for d in self.defs[first:]]
-        heads: dict[int, bytes] = {}
-        for m in _FILLS.finditer(data):
-            if m.group(1) == b"self":
-                continue
-            i = first + bisect_right(starts, m.start()) - 1
-            if i < first or self.defs[i].end <= m.start():
+        heads: dict[int, set[bytes]] = {}
+        for at, name in _filled(data):
+            i = first + bisect_right(starts, at) - 1
+            if i < first or self.defs[i].end <= at:
                 continue
             d = self.defs[i]
             if i not in heads:
                 end = _HEAD.search(data, d.start, d.end)
-                heads[i] = data[d.start : end.start() if end is not None else d.end]
-            if (d.path, d.line) not in self.filling and re.search(rb"[(,*\s]" + m.group(1) + rb"\b", heads[i]):
+                heads[i] = set(_PARAMETER.findall(data[d.start : end.start() if end is not None else d.end]))
+            if name in heads[i]:
                 self.filling.add((d.path, d.line))
                 self.filling_names.add(d.name)
 

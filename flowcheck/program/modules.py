@@ -14,6 +14,7 @@ from flowcheck.program.patching import Patches
 from flowcheck.program.placing import Places
 from flowcheck.program.slicing import SliceCache, target_names
 from flowcheck.program.spelling import leaves
+from flowcheck.program.texts import Texts
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -213,12 +214,15 @@ class Module:
             return False
         spelled: dict[int, int] = {}
         functions = self.functions()
-        for m in re.finditer(rf"(?:(?:getattr|hasattr)\(\s*[^()\n]*,\s*)?(['\"]){re.escape(name)}\1", text):
+        done = 0
+        for m in re.finditer(rf"(['\"]){re.escape(name)}\1", text):
+            reads = _READ_BY_NAME.search(text, max(done, m.start() - 400), m.start()) is not None
+            done = m.end()
             line = text.count("\n", 0, m.end()) + 1
             inside = next((i for i, f in enumerate(functions) if f.line <= line <= f.end_line), None)
             if out and inside is not None:
                 spelled[inside] = spelled.get(inside, 0) + 1
-            elif not m.group(0).startswith(("getattr", "hasattr")):
+            elif not reads:
                 return True
         for i, times in spelled.items():
             count, leaving = leaves(self.syntax.body_of(functions[i]), name)
@@ -265,6 +269,23 @@ class Module:
         return self._globals.get(name, [])
 
 
+_READ_BY_NAME = re.compile(r"(?:getattr|hasattr)\(\s*[^()\n]*,\s*\Z")
+_MUTATING = (
+    rb"(?:\.(?:update|append|appendleft|add|extend|extendleft|insert|pop|put|put_nowait|remove|clear|setdefault|discard)\("
+    rb"|\[(?:[^\]\n]*\][ \t]*(?:\|)?=(?!=))?)"
+)
+_BEFORE_MUTATED = re.compile(rb"[ \t]+(?:[\w.]+\.)?")
+_BEFORE_DELETED = re.compile(rb"[ \t]+del[ \t]+")
+
+
+def _is_statement(data: bytes, m: re.Match[bytes]) -> bool:
+    """Whether a statement of a function begins with what was found: a change of a container, or of what is in it."""
+    begin = data.rfind(b"\n", 0, m.start()) + 1
+    if not m.group().endswith(b"[") and _BEFORE_MUTATED.fullmatch(data, begin, m.start()):
+        return True
+    return b"[" in m.group() and _BEFORE_DELETED.fullmatch(data, begin, m.start()) is not None
+
+
 class Program:
     """The modules of one tree, by dotted name."""
 
@@ -275,6 +296,7 @@ class Program:
         self.unreadable: dict[str, str] = {}
         self.slice_cache = SliceCache()
         self._mutated: dict[tuple[str, str], tuple[bool, bool]] = {}
+        self._imported: dict[str, bool] = {}
         self.package: str = self.tree.package
         self._prefix = self.package + "."
 
@@ -301,6 +323,11 @@ class Program:
         return found
 
     @cached_property
+    def texts(self) -> Texts:
+        """The definitions and calls of the tree's core, by their looks."""
+        return Texts(self.tree)
+
+    @cached_property
     def corpus(self) -> Corpus:
         """The bytes of the tree's core."""
         from flowcheck.program.corpus import Corpus
@@ -310,7 +337,7 @@ class Program:
     @cached_property
     def places(self) -> Places:
         """Where the tree's core stores into attributes."""
-        return Places(self.corpus.files)
+        return Places(self.texts)
 
     def mutated(self, module: Module, name: str) -> tuple[bool, bool]:
         """Whether code outside any module's top level changes the container that a module binds to ``name``: in its own
@@ -319,17 +346,10 @@ class Program:
         found = self._mutated.get(key)
         if found is None:
             n = re.escape(name.encode())
-            pattern = re.compile(
-                rb"^[ \t]+(?:[\w.]+\.)?"
-                + n
-                + rb"(?:\.(?:update|append|appendleft|add|extend|extendleft|insert|pop|put|put_nowait|remove|clear|setdefault"
-                rb"|discard)\("
-                rb"|\[[^\]\n]*\][ \t]*(?:\|)?=(?!=))|^[ \t]+del[ \t]+" + n + rb"\[",
-                re.M,
-            )
+            pattern = re.compile(n + _MUTATING, re.M)
             own = other = False
             for path, data in self.corpus.files.items():
-                if name.encode() in data and pattern.search(data):
+                if name.encode() in data and any(_is_statement(data, m) for m in pattern.finditer(data)):
                     if path == module.path:
                         own = True
                     elif re.search(rb"import[^\n]*(?:\([^)]*)?\b" + n + rb"\b", data):
@@ -344,6 +364,12 @@ class Program:
 
     def is_imported(self, module: Module) -> bool:
         """Whether an import anywhere spells the module's last name."""
+        found = self._imported.get(module.name)
+        if found is None:
+            found = self._imported[module.name] = self._find_imported(module)
+        return found
+
+    def _find_imported(self, module: Module) -> bool:
         last = module.name.rsplit(".", 1)[-1].encode()
         pattern = re.compile(rb"^[ \t]*(?:from|import)\b[^\n]*\b" + last + rb"\b|^[ \t]+" + last + rb"\b[ \t]*,", re.M)
         return any(last in data and pattern.search(data) for p, data in self.corpus.files.items() if p != module.path)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from flowcheck.program.slicing import root_of, sub_expressions
+from flowcheck.program.texts import Definition
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -20,14 +22,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Patches"]
 
-_STORE = re.compile(rb"(?:^|:)[ \t]*([A-Za-z_]\w*)((?:\.\w+)*)\.(\w+)[ \t]*=(?!=)", re.M)
+_STORE = re.compile(rb"\.(\w+)[ \t]*=(?!=)")
+_STORED_INTO = re.compile(rb"(?:^|:)[ \t]*([A-Za-z_]\w*)((?:\.\w+)*)\Z")
+_BOUND = re.compile(rb"\n(?:    )?(\w+)[ \t]*(?::[^=\n]+)?=")
 _BY_NAME = re.compile(
     rb"\b(?:setattr|__setattr__)\(\s*([A-Za-z_][\w.]*)[^,\n]*,\s*(?:[\"'](\w+)[\"'])?"
     rb"|\b([A-Za-z_][\w.]*)\.__dict__(?:\[(?:[\"'](\w+)[\"'])?|\.update\()"
     rb"|\bvars\(([A-Za-z_][\w.]*)\)(?:\[(?:[\"'](\w+)[\"'])?|\.update\()"
 )
 _OF_MODULES = re.compile(rb"\b(sys)\.modules\[[^\]\n]*\](?:\.\w+)*\.(\w+)[ \t]*=(?!=)")
-_DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.M)
+_INSIDE = re.compile(rb"(?:    |\t)[ \t]*(?:\w+[ \t]*=[ \t]*)?(?:\w+\.)?")
+"""What stands before a call that a function makes."""
+_OUTSIDE = re.compile(rb"[ \t]{0,8}(?:@|\w+[ \t]*=[ \t]*)?(?:\w+\.)*")
+"""What stands before a call at the top level of a module or class, and before a decorator's."""
 SETTERS = frozenset({"setattr", "__setattr__", "delattr"})
 DEEPEST = 3
 """How many calls may lie between a module's top level and the function that stores."""
@@ -51,6 +58,7 @@ class Patches:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._texts = program.texts
         self.roots: set[str] = set()
         """Modules that are imported though no other one does."""
 
@@ -58,15 +66,23 @@ class Patches:
     def at_import(self) -> Iterator[tuple[Module, list[ir.Stmt]]]:
         """The modules that change others when they are imported, and their statements that may. Modules that nothing
         imports are left out."""
-        for path, data in self._program.corpus.files.items():
-            if path not in self._direct and not self._calls(data):
-                continue
-            module = self._program.module_at(path)
-            if module is None:
-                continue
-            found = [s for s in module.body if not _is_main(s) and self._changes(module, s)]
-            if found and (self._program.is_imported(module) or module.name in self.roots):
+        for module, found in self._at_import:
+            if self._program.is_imported(module) or module.name in self.roots:
                 yield module, found
+
+    @cached_property
+    def _at_import(self) -> list[tuple[Module, list[ir.Stmt]]]:
+        calling = {path for path, at in self._calls_before(_OUTSIDE, self._callers) if self._is_outside(path, at)}
+        out: list[tuple[Module, list[ir.Stmt]]] = []
+        for path in self._texts.files:
+            module = self._program.module_at(path) if path in self._direct or path in calling else None
+            found = (
+                [s for s in module.body if not _is_main(s) and self._changes(module, s)] if module is not None else []
+            )
+            if module is not None and found:
+                out.append((module, found))
+        self._texts.forget_calls()
+        return out
 
     @property
     def later(self) -> Iterator[tuple[Module, ir.FunctionDef]]:
@@ -84,12 +100,10 @@ class Patches:
     def _is_called_inside(self, name: bytes) -> bool:
         """Whether a function calls one of that name, or hands it on."""
         called = re.compile(rb"^[ \t]+(?!def |class |@|from |import )[^\n#]*(?<!def )\b" + name + rb"\b", re.M)
-        for data in self._program.corpus.files.values():
-            if name in data and (hits := [m.start() for m in called.finditer(data)]):
-                defs = _definitions(data)
-                starts = [d[0] for d in defs]
-                if any(_around(data, defs, starts, data.find(name, at)) for at in hits):
-                    return True
+        for path, data in self._texts.files.items():
+            hits = (data.find(name, m.start()) for m in called.finditer(data)) if name in data else ()
+            if any(self._around(path, at) for at in hits):
+                return True
         return False
 
     # ------------------------------------------------------------------------------------------------ in the bytes
@@ -98,22 +112,15 @@ class Patches:
         """The files that store at their top level, and the functions that store anywhere."""
         direct: set[str] = set()
         functions: dict[tuple[str, int], _Function] = {}
-        for path, data in self._program.corpus.files.items():
-            hits = [(m.start(1), m.group(1), m.group(2), m.group(3)) for m in _STORE.finditer(data)]
-            if b"setattr" in data or b"__dict__" in data or b"vars(" in data:
-                for m in _BY_NAME.finditer(data):
-                    root, _, rest = (m.group(1) or m.group(3) or m.group(5)).partition(b".")
-                    hits.append((m.start(), root, rest, m.group(2) or m.group(4) or m.group(6) or b""))
-            if b"sys.modules[" in data:
-                hits += [(m.start(), b"sys", b".modules", m.group(2)) for m in _OF_MODULES.finditer(data)]
-            hits = [hit for hit in hits if hit[1] != b"self" and (not hit[3] or hit[3] in self._names)]
-            if not hits:
-                continue
-            defs = _definitions(data)
-            starts = [d[0] for d in defs]
-            for at, root, rest, name in hits:
-                around = _around(data, defs, starts, at)
-                outer = next((i for i, d in enumerate(around) if d[2] == b"def"), None)
+        hits = {path: found for path, data in self._texts.files.items() if (found := list(_hits(data)))}
+        names = self._bound({name for found in hits.values() for *_, name in found})
+        for path, found in hits.items():
+            data = self._texts.files[path]
+            for at, root, rest, name in found:
+                if name and name not in names:
+                    continue
+                around = self._around(path, at)
+                outer = next((i for i, d in enumerate(around) if not d.is_class), None)
                 if outer is None:
                     direct.add(path)
                     continue
@@ -125,8 +132,8 @@ class Patches:
                 to_a_class = bool(named) and self._program.places.is_class(named)
                 if not to_a_class and (outer or (name and name not in self._defined)):
                     continue  # an attribute of some object
-                line = data.count(b"\n", 0, d[0]) + 1
-                f = functions.setdefault((path, line), _Function(d[3], path, line, outer == 1))
+                line = data.count(b"\n", 0, d.line_start) + 1
+                f = functions.setdefault((path, line), _Function(d.name, path, line, outer == 1))
                 f.to_a_class |= to_a_class and name in self._defined
         return frozenset(direct), functions
 
@@ -138,59 +145,66 @@ class Patches:
     def _functions(self) -> dict[tuple[str, int], _Function]:
         return self._scanned[1]
 
-    @cached_property
-    def _names(self) -> frozenset[bytes]:
-        """What a store may replace: the names of functions, and of what modules and classes bind."""
-        found: set[bytes] = set()
-        bound = re.compile(rb"^(?:[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)|(?:    )?(\w+)[ \t]*(?::[^=\n]+)?=)", re.M)
-        for data in self._program.corpus.files.values():
-            found.update(m.group(1) or m.group(2) for m in bound.finditer(data))
-        return frozenset(found)
+    def _bound(self, names: set[bytes]) -> set[bytes]:
+        """Those of the names that a store may replace: of functions, and what modules and classes bind."""
+        found = names & self._defined
+        for data in self._texts.files.values():
+            found |= names.intersection(_BOUND.findall(data))
+            found |= names.intersection(_BOUND.findall(b"\n" + data.partition(b"\n")[0]))
+        return found
 
     @cached_property
     def _defined(self) -> frozenset[bytes]:
         """The names of functions."""
-        pattern = re.compile(rb"^[ \t]*(?:async[ \t]+)?def[ \t]+(\w+)", re.M)
-        return frozenset(n for data in self._program.corpus.files.values() for n in pattern.findall(data))
+        definitions = self._texts.definitions
+        return frozenset(d.name.encode() for path in self._texts.files for d in definitions(path) if not d.is_class)
 
     @cached_property
     def _callers(self) -> frozenset[str]:
         """The names of functions that store, and of those at the top level of modules that call one by a plain name."""
         names = {f.name for f in self._functions.values() if not f.name.startswith("__")}
         for _ in range(DEEPEST - 1):
-            called = re.compile(
-                rb"^(?:    |\t)[ \t]*(?:\w+[ \t]*=[ \t]*)?(?:\w+\.)?(?:"
-                + b"|".join(sorted(n.encode() for n in names))
-                + rb")\(",
-                re.M,
-            )
-            more: set[str] = set()
-            for data in self._program.corpus.files.values():
-                hits = [m.start() for m in called.finditer(data)] if names else []
-                if hits:
-                    defs = _definitions(data)
-                    starts = [d[0] for d in defs]
-                    for at in hits:
-                        around = _around(data, defs, starts, data.find(b"(", at))
-                        if around and around[0][2] == b"def":
-                            more.add(around[0][3])
+            around = (self._around(path, at)[:1] for path, at in self._calls_before(_INSIDE, names))
+            more = {d.name for first in around for d in first if not d.is_class}
             if more <= names:
                 break
             names |= more
         return frozenset(names)
 
-    def _calls(self, data: bytes) -> bool:
-        """Whether the text calls, outside of functions, one that stores."""
-        hits = [m.start() for m in _CALLED.finditer(data) if m.group(1) in self._callers_bytes]
-        if not hits:
-            return False
-        defs = _definitions(data)
-        starts = [d[0] for d in defs]
-        return any(all(d[2] == b"class" for d in _around(data, defs, starts, data.find(b"(", at))) for at in hits)
+    def _calls_before(self, before: re.Pattern[bytes], names: Collection[str]) -> Iterator[tuple[str, int]]:
+        """Where functions of these names are called first on a line, after what ``before`` says: file, and position."""
+        texts = self._texts
+        for path, data in texts.files.items() if names else ():
+            calls = texts.calls(path)
+            wanted = {number for number in set(calls.what) if texts.called[number][1] in names}
+            for at, number in zip(calls.at, calls.what, strict=True) if wanted else ():
+                if number in wanted and before.fullmatch(data, data.rfind(b"\n", 0, at) + 1, at):
+                    yield path, at
 
-    @cached_property
-    def _callers_bytes(self) -> frozenset[bytes]:
-        return frozenset(n.encode() for n in self._callers)
+    def _is_outside(self, path: str, at: int) -> bool:
+        """Whether a position lies in no function."""
+        return all(d.is_class for d in self._around(path, at))
+
+    def _around(self, path: str, at: int) -> list[Definition]:
+        """The definitions around a position, outermost first."""
+        data, defs = self._texts.files[path], self._texts.definitions(path)
+        begin = data.rfind(b"\n", 0, at) + 1
+        indent = len(data[begin:at]) - len(data[begin:at].lstrip())
+        out: list[Definition] = []
+        if not indent:
+            return out
+        for i in range(bisect_right(defs, begin, key=_line_start) - 1, -1, -1):
+            d = defs[i]
+            if d.indent < indent:
+                out.append(d)
+                indent = d.indent
+            if not indent:
+                break
+        out.reverse()
+        for i, d in enumerate(out):
+            if _ENDED[min(d.indent, 8)].search(data, data.find(b"\n", d.line_start), begin):
+                return out[:i]
+        return out
 
     # ------------------------------------------------------------------------------------------- at the top level
     def _changes(self, module: Module, s: ir.Stmt) -> bool:
@@ -222,7 +236,32 @@ class Patches:
         return root is None or (root not in module.defined and (root in module.bindings or root in ("vars", "type")))
 
 
-_CALLED = re.compile(rb"^(?:[ \t]{0,8})(?:@|\w+[ \t]*=[ \t]*)?(?:\w+\.)*(\w+)\(", re.M)
+_line_start = attrgetter("line_start")
+
+
+def _stores(data: bytes) -> Iterator[tuple[int, bytes, bytes, bytes]]:
+    """The stores ``a.b.c = …`` that begin a line or follow a colon: position, ``a``, ``.b``, and ``c``. Those below
+    ``self`` are left out."""
+    for m in _STORE.finditer(data):
+        at = m.start()
+        if data[at - 5 : at] != b" self":
+            begin = data.rfind(b"\n", 0, at) + 1
+            into = _STORED_INTO.search(data[begin:at])
+            if into is not None and into.group(1) != b"self":
+                yield begin + into.start(1), into.group(1), into.group(2), m.group(1)
+
+
+def _hits(data: bytes) -> Iterator[tuple[int, bytes, bytes, bytes]]:
+    """The stores of a file into anything but ``self``: position, the name that the object is reached from, the way from
+    there, and what is stored (empty where the text does not say)."""
+    yield from _stores(data)
+    if b"setattr" in data or b"__dict__" in data or b"vars(" in data:
+        for m in _BY_NAME.finditer(data):
+            root, _, rest = (m.group(1) or m.group(3) or m.group(5)).partition(b".")
+            if root != b"self":
+                yield m.start(), root, rest, m.group(2) or m.group(4) or m.group(6) or b""
+    if b"sys.modules[" in data:
+        yield from ((m.start(), b"sys", b".modules", m.group(2)) for m in _OF_MODULES.finditer(data))
 
 
 def _is_view(e: ir.Expr) -> bool:
@@ -238,34 +277,5 @@ def _is_main(s: ir.Stmt) -> bool:
     return any(isinstance(x, ir.Name) and x.id in ("__name__", "TYPE_CHECKING") for x in sub_expressions(s.test))
 
 
-_Def = tuple[int, int, bytes, str]
-"""Of a definition: where it starts, how far it is indented, "def" or "class", and its name."""
-
-
-def _definitions(data: bytes) -> list[_Def]:
-    return [(m.start(), len(m.group(1)), m.group(2), m.group(3).decode()) for m in _DEF.finditer(data)]
-
-
-def _around(data: bytes, defs: list[_Def], starts: list[int], at: int) -> list[_Def]:
-    """The definitions around a position, outermost first."""
-    begin = data.rfind(b"\n", 0, at) + 1
-    indent = len(data[begin:at]) - len(data[begin:at].lstrip())
-    out: list[_Def] = []
-    if not indent:
-        return out
-    for i in range(bisect_right(starts, begin) - 1, -1, -1):
-        d = defs[i]
-        if d[1] < indent:
-            out.append(d)
-            indent = d[1]
-        if not indent:
-            break
-    out.reverse()
-    for i, d in enumerate(out):
-        if _ENDED[min(d[1], 8)].search(data, data.find(b"\n", d[0]), begin):
-            return out[:i]
-    return out
-
-
-_ENDED = [re.compile(rb"^[ \t]{0,%d}[A-Za-z_@]" % n, re.M) for n in range(9)]
+_ENDED = [re.compile(rb"\n[ \t]{0,%d}[A-Za-z_@]" % n) for n in range(9)]
 """A line that is no deeper than a definition ends it; one of a text may look so."""

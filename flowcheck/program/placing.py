@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
+
+from flowcheck.program.texts import Definition, Texts, indent_before
 
 __all__ = ["Place", "Places"]
 
@@ -47,16 +50,15 @@ _BY_NAME = re.compile(
     rb"|\.__setattr__\(\s*[\"'](\w+)[\"']"
 )
 _PLAIN = re.compile(rb"[\w.]+$")
-_BOUND = re.compile(
-    rb"^[ \t]*(?:async[ \t]+)?for\b((?:(?!\bin\b)[^\n:])*\.\w+(?:(?!\bin\b)[^\n:])*)\bin\b"
-    rb"|\bas[ \t]+([\w.]+\.\w+)[ \t]*[,:)]|^[ \t]*del[ \t]+([^\n#]+)"
-    rb"|^[ \t]*[(\[]([\w., *\t\n]{0,400}\.[A-Za-z_][\w., *\t\n]{0,400})[)\]][ \t]*=(?!=)",
-    re.M,
-)
-"""Targets that no sign for a store follows at once: of a loop, of a manager, in brackets, of a deletion."""
+_FOR = re.compile(rb"for\b((?:(?!\bin\b)[^\n:])*\.\w+(?:(?!\bin\b)[^\n:])*)\bin\b")
+_AS = re.compile(rb"as[ \t]+([\w.]+\.\w+)[ \t]*[,:)]")
+_DEL = re.compile(rb"del[ \t]+([^\n#]+)")
+_BRACKETED = (re.compile(rb"\)[ \t]*=(?!=)"), re.compile(rb"\][ \t]*=(?!=)"))
+_IN_BRACKETS = re.compile(rb"[\w., *\t\n]{0,400}\.[A-Za-z_][\w., *\t\n]{0,400}")
+_MOST_IN_BRACKETS = 802
 _TARGET = re.compile(rb"\.(\w+)[ \t]*(\[[^\n]*?\])?[ \t]*(?=[,\n)]|$)")
-_ALIAS = re.compile(rb"^[ \t]+(\w+)[ \t]*=[ \t]*[\w.]+\.(\w+)[ \t]*(?:#[^\n]*)?$", re.M)
-_DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?(def|class)[ \t]+(\w+)", re.M)
+_ALIAS = re.compile(rb"=[ \t]*[\w.]+\.(\w+)[ \t]*(?:#[^\n]*)?$", re.M)
+_ALIASED = re.compile(rb"[ \t]+(\w+)[ \t]*")
 _RECEIVER = re.compile(rb"[A-Za-z_]\w*(?:\.\w+|\[[^\[\]\n]*\]|\([^()\n]*\))*$")
 _OWN = (b" self", b"\tself", b"(self", b",self")
 _FIRST = re.compile(rb"\([ \t\n]*(\w+)")
@@ -79,19 +81,38 @@ class Place:
     fills: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Def:
-    at: int
-    indent: int
-    is_class: bool
+def _bound(data: bytes) -> Iterator[tuple[int, int]]:
+    """Targets that no sign for a store follows at once: of a loop, of a manager, in brackets, of a deletion."""
+    for m in _FOR.finditer(data):
+        if _blank_but(data, m.start(), b"async"):
+            yield m.span(1)
+    for m in _AS.finditer(data):
+        if not data[m.start() - 1 : m.start()].isalnum() and data[m.start() - 1 : m.start()] != b"_":
+            yield m.span(1)
+    for m in _DEL.finditer(data):
+        if _blank_but(data, m.start()):
+            yield m.span(1)
+    for pattern in _BRACKETED:
+        for m in pattern.finditer(data):
+            end = m.start()
+            first = max(0, end - _MOST_IN_BRACKETS)
+            start = max(data.rfind(b"(", first, end), data.rfind(b"[", first, end)) + 1
+            if start and _blank_but(data, start - 1) and _IN_BRACKETS.fullmatch(data, start, end):
+                yield start, end
+
+
+def _blank_but(data: bytes, at: int, word: bytes = b"") -> bool:
+    """Whether nothing stands before a position on its line, or but that word."""
+    before = data[data.rfind(b"\n", 0, at) + 1 : at].strip(b" \t")
+    return not before or before == word
 
 
 class Places:
     """The stores of some files, by the name of the attribute."""
 
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        self._files = files
-        self._defs: dict[str, list[_Def]] = {}
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self._files = texts.files
         self._held: dict[str, frozenset[str] | None] = {}
         self._placed: dict[str, tuple[Place, ...]] = {}
 
@@ -126,9 +147,8 @@ class Places:
                         continue
                     receiver, at = before.group(), before.start()
                 out.setdefault(name, []).append((path, at, receiver.strip(), False))
-            for m in _BOUND.finditer(data):
-                group = next(i for i in (1, 2, 3, 4) if m.group(i))
-                for t in _TARGET.finditer(data, *m.span(group)):
+            for span in _bound(data):
+                for t in _TARGET.finditer(data, *span):
                     code = number << 33 | t.start() << 1 | (t.group(2) is not None)
                     plain.setdefault(t.group(1), array("q")).append(code)
         return plain, out
@@ -139,7 +159,9 @@ class Places:
         out: dict[bytes, list[tuple[str, int, bytes]]] = {}
         for path, data in self._files.items():
             for m in _ALIAS.finditer(data):
-                out.setdefault(m.group(2), []).append((path, m.start(2) - 1, m.group(1)))
+                local = _ALIASED.fullmatch(data, data.rfind(b"\n", 0, m.start()) + 1, m.start())
+                if local is not None:
+                    out.setdefault(m.group(1), []).append((path, m.start(1) - 1, local.group(1)))
         return out
 
     def _filled_aliases(self, name: bytes) -> Iterator[Place]:
@@ -175,12 +197,12 @@ class Places:
 
     def is_class(self, name: str) -> bool:
         """Whether a class of that name is defined anywhere."""
-        return name.encode() in self._classes
+        return name in self._classes
 
     @cached_property
-    def _classes(self) -> frozenset[bytes]:
-        pattern = re.compile(rb"^[ \t]*class[ \t]+(\w+)", re.M)
-        return frozenset(name for data in self._files.values() for name in pattern.findall(data))
+    def _classes(self) -> frozenset[str]:
+        definitions = self._texts.definitions
+        return frozenset(d.name for path in self._files for d in definitions(path) if d.is_class)
 
     def held(self, name: str) -> frozenset[str] | None:
         """The classes of what attributes of that name hold, as the text says at every place that stores or declares one:
@@ -190,12 +212,13 @@ class Places:
         return self._held[name]
 
     def _find_held(self, name: bytes) -> frozenset[str] | None:
-        declared = re.compile(rb"^[ \t]+" + name + rb"[ \t]*:[ \t]*([^=\n#]+)", re.M)
+        declared = re.compile(name + rb"[ \t]*:[ \t]*([^=\n#]+)")
         stored = re.compile(rb"[ \t]*(?::[ \t]*([^=\n]+))?=[ \t]*(?:([A-Z]\w*)\(|(None\b))?")
         words: set[str] = set()
         for data in self._files.values():
             for m in declared.finditer(data) if name + b":" in data else ():
-                words.update(w.decode() for w in re.findall(rb"\w+", m.group(1)))
+                if indent_before(data, m.start()) > 0:
+                    words.update(w.decode() for w in re.findall(rb"\w+", m.group(1)))
         for path, at, spelled, fills in self._found(name):
             if fills:
                 continue
@@ -254,20 +277,20 @@ class Places:
         return Place(
             path,
             receiver.decode(),
-            self._line(data, function.at),
-            (function.at, self._end(path, function)),
-            self._line(data, owner.at) if owner is not None else 0,
+            self._line(data, function.line_start),
+            (function.line_start, self._end(path, function)),
+            self._line(data, owner.line_start) if owner is not None else 0,
             own,
             fills,
         )
 
     @staticmethod
-    def _own(data: bytes, method: _Def, receiver: bytes) -> str:
+    def _own(data: bytes, method: Definition, receiver: bytes) -> str:
         """Whether the receiver is what a method is called on: "self", "class", or nothing."""
-        first = _FIRST.search(data, method.at)
+        first = _FIRST.search(data, method.line_start)
         if first is None or first.group(1) != receiver:
             return ""
-        before = data.rfind(b"\n", 0, method.at) + 1
+        before = data.rfind(b"\n", 0, method.line_start) + 1
         above = data[data.rfind(b"\n", 0, max(0, before - 1)) + 1 : before].strip()
         return {b"@staticmethod": "", b"@classmethod": "class"}.get(above, "self")
 
@@ -275,19 +298,12 @@ class Places:
     def _line(data: bytes, at: int) -> int:
         return data.count(b"\n", 0, at) + 1
 
-    def _defs_of(self, path: str) -> list[_Def]:
-        found = self._defs.get(path)
-        if found is None:
-            found = self._defs[path] = [
-                _Def(m.start(), len(m.group(1)), m.group(2) == b"class") for m in _DEF.finditer(self._files[path])
-            ]
-        return found
-
-    def _around(self, path: str, at: int, indent: int) -> list[_Def]:
+    def _around(self, path: str, at: int, indent: int) -> list[Definition]:
         """The definitions around a position, outermost first."""
-        defs = self._defs_of(path)
-        out: list[_Def] = []
-        for d in reversed(defs[: bisect_right([d.at for d in defs], at)]):
+        defs = self._texts.definitions(path)
+        out: list[Definition] = []
+        for i in range(bisect_right(defs, at, key=_line_start) - 1, -1, -1):
+            d = defs[i]
             if d.indent < indent:
                 out.append(d)
                 indent = d.indent
@@ -296,7 +312,12 @@ class Places:
         out.reverse()
         return out
 
-    def _end(self, path: str, function: _Def) -> int:
-        defs = self._defs_of(path)
-        i = bisect_right([d.at for d in defs], function.at)
-        return next((d.at for d in defs[i:] if d.indent <= function.indent), len(self._files[path]))
+    def _end(self, path: str, function: Definition) -> int:
+        defs = self._texts.definitions(path)
+        for i in range(bisect_right(defs, function.line_start, key=_line_start), len(defs)):
+            if defs[i].indent <= function.indent:
+                return defs[i].line_start
+        return len(self._files[path])
+
+
+_line_start = attrgetter("line_start")

@@ -47,9 +47,18 @@ LEFT_OUT = "a statement that is left out"
 
 def children(node: object) -> Iterator[object]:
     """The direct parts of an expression or statement."""
-    for name in type(node).__struct_fields__:  # type: ignore[attr-defined]
-        if name != "nid":
-            yield getattr(node, name)
+    for name in _fields_of(type(node)):
+        yield getattr(node, name)
+
+
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def _fields_of(kind: type) -> tuple[str, ...]:
+    found = _FIELDS.get(kind)
+    if found is None:
+        found = _FIELDS[kind] = tuple(n for n in kind.__struct_fields__ if n != "nid")  # type: ignore[attr-defined]
+    return found
 
 
 def sub_expressions(node: object) -> Iterator[ir.Node]:
@@ -59,7 +68,10 @@ def sub_expressions(node: object) -> Iterator[ir.Node]:
         x = stack.pop()
         if isinstance(x, ir.Node):
             yield x
-            stack.extend(children(x))
+            for name in _fields_of(type(x)):
+                part = getattr(x, name)
+                if isinstance(part, (ir.Node, tuple)):
+                    stack.append(part)
         elif isinstance(x, tuple):
             stack.extend(x)
 
