@@ -127,5 +127,8 @@ def test_a_rank_imports_the_standard_library_and_pytorch(path: Path) -> None:
             assert node.level == 0
             found.add(node.module or "")
     own = {each for each in found if each.split(".")[0] == "flowcheck"}
-    assert {each for each in own if not each.startswith("flowcheck.probe.rank")} <= {"flowcheck.probe.protocol"}
+    assert {each for each in own if not each.startswith("flowcheck.probe.rank")} <= {
+        "flowcheck.probe.leash",
+        "flowcheck.probe.protocol",
+    }
     assert {each.split(".")[0] for each in found - own} <= {*sys.stdlib_module_names, "torch"}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from flowcheck.probe.leash import end_with
 from flowcheck.probe.protocol import Failure, Job, RankResult
 from flowcheck.probe.rank.output import Progress
 from flowcheck.probe.rank.run import imported, kept_stubs, run
@@ -77,11 +78,13 @@ def fork_ranks(job: Job, ranks: Iterable[int], progress: Progress, write: Write)
 def _start(job: Job, rank: int, progress: Progress, write: Write, importing: Callable[[], object]) -> int:
     path = job.result_path(rank)
     path.unlink(missing_ok=True)
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         return pid
     status = 1
     try:
+        end_with(parent)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         words = os.open(job.words_path(rank), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         os.dup2(words, 1)

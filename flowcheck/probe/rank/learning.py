@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from flowcheck.probe.leash import end_with
 from flowcheck.probe.protocol import Job, RankResult, dumps, loads
 from flowcheck.probe.rank.output import Progress
 from flowcheck.probe.rank.run import imported, kept_stubs, run
@@ -38,8 +39,10 @@ def _attempt(job: Job, progress: Progress, roots: list[str]) -> RankResult:
     """One run in a process of its own: a failed import leaves halves of modules behind."""
     torch.set_num_threads(1)
     reading, writing = os.pipe()
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
+        end_with(parent)
         os.close(reading)
         status = 1
         try:
