@@ -106,6 +106,11 @@ def test_other_errors_speak_of_no_missing_package(error: Exception) -> None:
     assert missing_root(error, "sglang") is None
 
 
+def test_a_package_that_another_asks_for_is_missing() -> None:
+    said = "SomeProcessor requires the Vision_Of_No_One library but it was not found in your environment."
+    assert missing_root(ImportError(said), "sglang") == "vision_of_no_one"
+
+
 def test_a_name_that_a_guarded_import_left_out_is_a_missing_package() -> None:
     assert (
         missing_root(NameError("name 'triton_of_no_one' is not defined", name="triton_of_no_one"), "sglang")

@@ -101,10 +101,11 @@ def dtype_name(job: Job) -> str:
 def _publish(tree: Tree, arguments: Any, rank: int) -> str:
     table = tree.names["publish"]
     if (function := tree.find(table["context_module"], table["context"])) is not None:
-        ranks = tree.need(table["context_module"], table["ranks"])
-        known = fields_of(ranks)
-        given = {name: rank for name in table["rank_fields"] if name in known}
-        function(arguments, role=table["context_role"], ranks=ranks(**given))
+        given: dict[str, Any] = dict(table["context_given"])
+        if (ranks := tree.find(table["context_module"], table["ranks"])) is not None:
+            known = fields_of(ranks)
+            given[table["context_ranks"]] = ranks(**{name: rank for name in table["rank_fields"] if name in known})
+        _with(function, arguments, given)
         return f"{table['context_module']}.{table['context']}"
     for name in table["functions"]:
         if (function := tree.find(table["functions_module"], name)) is not None:
@@ -115,6 +116,12 @@ def _publish(tree: Tree, arguments: Any, rank: int) -> str:
             found.update(vars(arguments))
             return f"{module}.{table['dict']}"
     raise Unbridged("no way to publish server arguments is known")
+
+
+def _with(function: Any, first: Any, given: dict[str, Any]) -> Any:
+    """Calls with one argument, and those of the others that it has parameters for."""
+    known = inspect.signature(function).parameters
+    return function(first, **{name: value for name, value in given.items() if name in known})
 
 
 def config_of(tree: Tree, job: Job, arguments: Any, folder: str, *, draft: bool = False) -> tuple[Any, Any, str]:

@@ -15,7 +15,8 @@ import torch
 from flowcheck.probe.leash import end_with
 from flowcheck.probe.protocol import Failure, Job, RankResult
 from flowcheck.probe.rank.output import Progress
-from flowcheck.probe.rank.run import Rank, failure_of, imported, kept_stubs, run
+from flowcheck.probe.rank.run import imported, kept_stubs, run
+from flowcheck.probe.rank.state import Rank, failure_of
 
 __all__ = ["fork_ranks"]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import json
 import os
 from dataclasses import replace
@@ -24,9 +22,6 @@ def learn(job: Job, progress: Progress) -> RankResult:
     Returns:
         What the last attempt saw. An error in it that is no missing package is no reason not to try the real thing.
     """
-    for name in job.names["environment"]["first"]:  # once for all attempts, and before there are stand-ins
-        with contextlib.suppress(ModuleNotFoundError):
-            importlib.import_module(name)
     roots = kept_stubs(job)
     result = _attempt(job, progress, roots)
     for _ in range(job.limits.stub_rounds):

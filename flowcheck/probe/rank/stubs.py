@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import re
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -191,6 +192,10 @@ def install(roots: Sequence[str]) -> StubFinder:
     return finder
 
 
+_ASKED = re.compile(r"requires the (\w+) library")
+"""How transformers asks for a package that it does without until something of it is used."""
+
+
 def missing_root(error: BaseException, package: str) -> str | None:
     """The root package that an attempt to run the tree lacked.
 
@@ -205,10 +210,13 @@ def missing_root(error: BaseException, package: str) -> str | None:
     last: BaseException | None = error
     while last is not None and id(last) not in seen:
         seen.add(id(last))
+        root = ""
         if isinstance(last, ModuleNotFoundError) or type(last) is NameError:
             root = (last.name or "").split(".")[0]
-            if root and root != package and _is_lacking(root):
-                return root
+        elif isinstance(last, ImportError) and (asked := _ASKED.search(str(last))):
+            root = asked.group(1).lower()
+        if root and root != package and _is_lacking(root):
+            return root
         last = last.__cause__ or last.__context__
     return None
 
