@@ -21,7 +21,9 @@ def overlay(folder: Path, text: str, name: str = "team.toml") -> Path:
 
 
 def test_every_shipped_rule_has_its_function_and_every_function_its_rule() -> None:
-    assert [rule.id for rule in load_rules()] == sorted({*CHECKS, *LAYER_CHECKS, *SPEAKS_OF, *WIDTH_CHECKS, *PROBE_RULES})
+    assert [rule.id for rule in load_rules()] == sorted(
+        {*CHECKS, *LAYER_CHECKS, *SPEAKS_OF, *WIDTH_CHECKS, *PROBE_RULES}
+    )
 
 
 def test_every_rule_of_modes_says_that_last_keeps_fewer_rows_at_the_same_width() -> None:
