@@ -34,6 +34,8 @@ __all__ = ["probe"]
 ABOUT = ("HS5",)
 """The rules that speak of what running ranks showed; --select shows others beside them."""
 
+RANKS = 8
+"""How many ranks where nobody says it: those of the machines that serve such targets."""
 SECONDS = 1800
 
 
@@ -173,7 +175,7 @@ def probe(
             package_root=package_root,
             cache=not no_cache,
             offline=offline,
-            tp=ranks_of(nproc, deployment),
+            tp=ranks_of(nproc, deployment) or RANKS,
             modes=False,
             pairing=deployment.pairing,
             launch=deployment.launch,

@@ -129,6 +129,7 @@ class _Probe:
     @property
     def ranks(self) -> int:
         """How many ranks."""
+        assert self.request.tp is not None
         return self.request.tp
 
     def report(self) -> Report | None:
