@@ -14,7 +14,7 @@ from flowcheck.checks.rules import Rule, RuleBook
 from flowcheck.checks.run import ordered
 from flowcheck.draft import Pairing, Reading, Trained
 from flowcheck.flow.facts import Path, Place, Step
-from flowcheck.flow.pair_facts import CaptureRow, PairFacts, Reach, Repair, describe
+from flowcheck.flow.pair_facts import CaptureRow, PairFacts, Reach, Repair, State, describe
 
 __all__ = ["LAYER_CHECKS", "RowEnd", "layer_findings", "row_ends", "spoken"]
 
@@ -110,8 +110,7 @@ def row_ends(facts: PairFacts, pairing: Pairing, findings: Iterable[Finding]) ->
     for row in facts.rows:
         reading = _fitting(row, trained) if row.is_known else None
         verdict, reason = Verdict.PROVED, ""
-        altered = facts.intake.altered if facts.intake is not None else ""
-        if reason := _why_open(row, trained, reading) or altered:
+        if reason := _why_open(row, trained, reading) or _why_taken_open(facts):
             verdict = Verdict.UNPROVED
         if id(row) in worst:
             verdict = max(verdict, worst[id(row)], key=lambda each: each.weight)
@@ -130,6 +129,14 @@ def _why_open(row: CaptureRow, trained: Trained, reading: Reading | None) -> str
     if trained.question is not None and reading is not None:
         return f"it captures {spoken(row.boundaries)}, and what the draft was trained on is open"
     return ""
+
+
+def _why_taken_open(facts: PairFacts) -> str:
+    """Why nobody knows how the draft takes the states in, "" where that is known, or another rule speaks of the draft."""
+    took = facts.intake
+    if took is None or took.raises is not None or took.takes_states is False:
+        return ""
+    return took.altered or took.open
 
 
 def spoken(boundaries: Sequence[int | None]) -> str:
@@ -154,6 +161,11 @@ def boundaries_differ(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Fi
                 message = rule.message("raises", found=row.raised)
                 yield _finding(rule, row, message, row.raised_at, row.chain, _repair(facts, rule))
                 continue
+            lost = _overwritten(row)
+            if lost is not None:
+                message = rule.message("overwritten", keys=str(lost.meant), reason=describe(lost))
+                yield _finding(rule, row, message, lost.place, row.chain, rule.fix_of("overwritten"))
+                continue
             odd = [state for state in row.states if state.name is None]
             fields = {"found": spoken(row.boundaries), "expected": _needed(pairing.trained)}
             if odd:
@@ -164,6 +176,12 @@ def boundaries_differ(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Fi
             yield _finding(rule, row, message, place, row.chain, _repair(facts, rule))
 
     return merged(found())
+
+
+def _overwritten(row: CaptureRow) -> State | None:
+    """The first state that was a boundary when it was captured and is another one, or none, when it is handed on."""
+    lost = (state for state in row.states if state.overwritten is not None and state.meant is not None)
+    return next((state for state in lost if state.meant != state.name), None)
 
 
 def never_captured(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding]:
@@ -295,7 +313,7 @@ def _reaching(facts: PairFacts, rule: Rule, reach: Reach) -> Iterator[Finding]:
 
 
 def capture_unproved(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding]:
-    """HS219: what a path captures is not known."""
+    """HS219: what a path captures is not known, or how the draft takes it in."""
 
     def found() -> Iterator[Finding]:
         if facts.open:
@@ -308,6 +326,11 @@ def capture_unproved(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Fin
             elif unsure is not None and not row.raised:
                 message = rule.message("state", reason=unsure.reason)
                 yield _unproved(rule, message, unsure.place, row.chain, (row,))
+            elif (why := _why_taken_open(facts)) and not row.raised and facts.intake is not None:
+                message = rule.message("draft", subject=facts.intake.model_class, reason=why)
+                layer = facts.intake.projection
+                place = layer.place if layer is not None else facts.intake.place
+                yield _unproved(rule, message, place, row.chain, (row,))
 
     return merged(found())
 

@@ -28,7 +28,8 @@ def width_facts(facts: PairFacts, pairing: Pairing) -> tuple[tuple[CaptureRow, W
     """How the width of each row fits the draft's class of the tree."""
     if facts.intake is None:
         return ()
-    return tuple((row, fits(row.width, facts.intake, _stored(pairing))) for row in facts.rows if not row.question)
+    stored, took = _stored(pairing), facts.intake
+    return tuple((row, fits(row.width, took, stored, row.phase)) for row in facts.rows if not row.question)
 
 
 def _stored(pairing: Pairing) -> tuple[int, ...] | None:
@@ -91,7 +92,8 @@ def state_width_not_read(facts: PairFacts, pairing: Pairing, rule: Rule) -> list
 
 
 def projection_skipped(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Finding]:
-    """HS304: what is captured is as wide as the draft's embedding, and the draft takes it for states that need no projection."""
+    """HS304: the draft leaves its projection out: what is captured is as wide as its embedding, or comes in a phase for which
+    its forward does not apply it."""
 
     def found() -> Iterator[Finding]:
         for row, fact in width_facts(facts, pairing):
@@ -100,7 +102,10 @@ def projection_skipped(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[F
                     continue
                 layer = facts.intake.projection
                 fields = {"found": str(fact.captured), "keys": layer.path, "expected": str(layer.in_features)}
-                yield _finding(rule, "", rule.message("skipped", **fields), fact.places, row.chain, (row,))
+                key = "phase" if fact.captured != facts.intake.embedding else "skipped"
+                places = fact.places or ((layer.place,) if layer.place is not None else ())
+                message = rule.message(key, phase=row.phase.value, **fields)
+                yield _finding(rule, "", message, places, row.chain, (row,))
 
     return merged(found())
 

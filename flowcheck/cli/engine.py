@@ -38,8 +38,9 @@ Progress = Callable[[str], None]
 class Request:
     """What a user asked of one scan.
 
-    ``tp``: how many ranks share the target's layers. ``modes``: whether the capture mode is asked about, too.
-    ``launch`` is the script and the line that fix the settings in ``launched``; ``warnings`` are what was left of it.
+    ``tp``: how many ranks share the target's layers, None where nobody says it. ``modes``: whether the capture mode is asked
+    about, too. ``launch`` is the script and the line that fix the settings in ``launched``; ``warnings`` are what was left
+    of it.
     """
 
     source: str
@@ -50,7 +51,7 @@ class Request:
     jobs: int | None = None
     cache: bool = True
     offline: bool = False
-    tp: int = 8
+    tp: int | None = None
     modes: bool = True
     pairing: Pairing | None = None
     launch: str = ""

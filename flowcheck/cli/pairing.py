@@ -68,7 +68,7 @@ Ranks = Annotated[
         "--tp",
         min=1,
         metavar="N",
-        help="How many ranks share the target's layers; by default as the launch says, or 8.",
+        help="How many ranks share the target's layers; by default as the launch says, or 8, or fewer if it cannot be split so.",
     ),
 ]
 PairName = Annotated[
@@ -252,21 +252,17 @@ def deployment_of(
     return _launched(options, options.launch, algorithm, settings, access)
 
 
-RANKS = 8
-"""How many ranks a target is taken to be split over where nobody says it."""
-
-
-def ranks_of(given: int | None, deployment: Deployment) -> int:
-    """Over how many ranks the target is split: ``--tp``, else what the launch or ``--set`` says."""
+def ranks_of(given: int | None, deployment: Deployment) -> int | None:
+    """Over how many ranks the target is split: ``--tp``, else what the launch or ``--set`` says; None where nobody does."""
     if deployment.pairing is None:
         if given is not None:
             raise InputError("--tp belongs to a pair: give --draft and --target, or --pair")
-        return RANKS
+        return None
     from flowcheck.draft.launch import TENSOR_PARALLEL
 
     said = deployment.settings.get(TENSOR_PARALLEL)
     if said is None:
-        return given if given is not None else RANKS
+        return given
     if isinstance(said, bool) or not isinstance(said, int) or said < 1:
         raise InputError(f"{TENSOR_PARALLEL} is {said!r}; expected a number of ranks, as in --tp 8")
     if given is not None and given != said:

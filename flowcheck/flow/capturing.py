@@ -19,7 +19,7 @@ from flowcheck.interp.frames import Budget, Dead, Raised
 from flowcheck.interp.tensors import content_of, is_tensor, read, tensors_in, view_of
 from flowcheck.interp.values import NONE, Ref, TupleV, Value, alternatives
 
-__all__ = ["capture", "stream_of"]
+__all__ = ["capture", "is_refused", "stream_of"]
 
 
 Told = Sequence[Union[Sequence[int], None]]
@@ -90,6 +90,18 @@ def _capture(
     if len(forwarding.arrivals) > 1:
         return failed("the logits processor is called on several paths")
     return _read_arrival(forwarding, run, result, told, phase, raised if not _unmodelled(run) else None)
+
+
+def is_refused(forwarding: Forwarding, architecture: str, config: Mapping[str, Any]) -> bool:
+    """Whether making the target certainly raises on so many ranks."""
+    try:
+        forwarding.fresh(architecture, config)
+    except Dead:
+        return _raised_in(forwarding.it, 0) is not None
+    except (LookupError, Budget):
+        return False
+    forwarding.keep()
+    return False
 
 
 def _assumed(forwarding: Forwarding) -> tuple[str, ...]:

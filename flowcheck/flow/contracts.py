@@ -116,11 +116,13 @@ class ContractWords(_Table):
     group: str | None = None
     complete: tuple[str, ...] = ()
     split: tuple[str, str] | None = None
+    parts: str = ""
     part: str = ""
     value: Any = None
     returns: str = ""
     module: int | str | None = None
     overwrites: bool = False
+    sums: str = ""
 
     @field_validator("kind")
     @classmethod
@@ -143,11 +145,13 @@ class ContractWords(_Table):
             "|".join(dict.fromkeys(groups)) if groups is not None else None,
             self.complete,
             self.split,
+            self.parts,
             self.part,
             value,
             self.returns,
             self.module,
             self.overwrites,
+            self.sums,
         )
 
 

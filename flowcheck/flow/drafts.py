@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flowcheck.flow.configurations import configuration
+from flowcheck.flow.facts import Phase
 from flowcheck.flow.forwarding import Forwarding
 from flowcheck.flow.model_runs import ModelRun
 from flowcheck.flow.requested import Raise
@@ -257,9 +258,18 @@ class Draft:
         return True if v == TRUE or isinstance(v, Ref) or (isinstance(v, Unknown) and v.not_none) else None
 
     # ------------------------------------------------------------------------------------------------------- running
-    def run(self, built: Built, width: int) -> Run:
-        """Runs the forward of a built draft on states that are so wide. The states are what the batch's speculative input
-        holds; each run is on a copy of the state."""
+    def members(self) -> tuple[tuple[Phase, str], ...]:
+        """Under which members of its phase a forward of the draft is given states of the target, and of which phase: those that
+        the tree has."""
+        after = [n for n in self.words.draft.after_verify if self.forwarding.has_member(self.it, n)]
+        return (
+            (Phase.EXTEND, self.forwarding.kernels.forward.extend_member),
+            *((Phase.VERIFY, name) for name in after),
+        )
+
+    def run(self, built: Built, width: int, member: str = "") -> Run:
+        """Runs the forward of a built draft on states that are so wide, under a member of its phase (by default that of an
+        extend). The states are what the batch's speculative input holds; each run is on a copy of the state."""
         assert built.model is not None
         it, words, kernels = self.it, self.words, self.forwarding.kernels
         state = built.state.fork()
@@ -268,7 +278,7 @@ class Draft:
         rows = Unknown("the number of rows", ("rows",))
         ids = make(it, state, named(TOKENS), Width(1), Rows(), (rows,), None)
         states = make(it, state, named(STATES), Width(width), Rows(), (rows, Known(width)), None)
-        batch = self.forwarding.batch(model, kernels.forward.extend_member)
+        batch = self.forwarding.batch(model, member or kernels.forward.extend_member)
         assert isinstance(batch, Ref)
         told = Obj("plain object", attrs={words.target.states_attribute: states})
         state.write(batch.oid).attrs.update(

@@ -104,7 +104,7 @@ class Forwarding:
         if v in ("$true", "$false"):
             return ExternalV(f"flowcheck.{str(v)[1:]}")
         if v == "$algorithm":
-            return Known("EAGLE3")
+            return Known(self.settings.get(self.words.entry.algorithm_argument, "EAGLE3"))
         if v == "none":
             return NONE
         if isinstance(v, str) and v.startswith("$"):
@@ -377,11 +377,16 @@ class Forwarding:
                         return member
         return Unknown(f"the member {name}")
 
+    def has_member(self, it: Interpreter, name: str) -> bool:
+        """Whether the tree's enum of phases has a member of that name."""
+        return not isinstance(self._member(it, self.words.phase.members, name), Unknown)
+
     def set_layers(self, run: ModelRun, ids: Sequence[int] | None) -> None:
         """Calls the tree's own setter. Raises Dead where it raises, LookupError where there is none."""
         it, state = run.it, run.state
         frame = it.module_frame(self._class(run).module)
-        method = setters.hook_of(self.words, str(self.settings.get(self.words.entry.algorithm_argument, "EAGLE3")))
+        algorithm = str(self.settings.get(self.words.entry.algorithm_argument, "EAGLE3"))
+        method = setters.hook_of(it, self.words, algorithm, run.model, frame, state)
         setter = attributes.get_or(it, run.model, method, NONE, frame, state)
         if setter == NONE:
             raise LookupError(f"{run.name} has no {method}")

@@ -33,7 +33,7 @@ def id_answers(
     pairing: Pairing,
     wanted: Sequence[Boundaries],
     *,
-    tp: int = 8,
+    tp: int | None = None,
     cache_dir: FilePath | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[IdAnswer, ...]:

@@ -146,7 +146,7 @@ class _Start:
         it.handlers = [[]]
         it.step_limit = it.steps + it.config.max_steps
         stopped, dead = "", False
-        with recorded(it, frozenset(words.capture.setters.values())) as self.journal:
+        with recorded(it, frozenset(words.capture.hooks)) as self.journal:
             try:
                 keywords = {k: v for i, (k, v) in enumerate(obj.ctor.items()) if i}
                 calls.call(it, init, [ref], keywords, st, None, it.module_frame(scheduler.module))
@@ -181,8 +181,15 @@ class _Start:
         self.calls = told
         return again if again.is_refused else None
 
+    def _hook(self) -> str:
+        """The method by which this target is told."""
+        it, target = self.it, self.target
+        with it.outside():
+            frame = it.module_frame(target.cls.module)
+            return hook_of(it, self.words, self.scenario.algorithm, target.instance, frame, it.base_state)
+
     def _missing(self) -> NoHook | None:
-        it, method = self.it, hook_of(self.words, self.scenario.algorithm)
+        it, method = self.it, self._hook()
         with it.outside():
             try:
                 attributes.get(it, self.target.instance, method, it.module_frame(self.target.cls.module), it.base_state)
@@ -193,7 +200,7 @@ class _Start:
     def _unmet(self) -> tuple[tuple[str, int], ...]:
         """Calls of the setter outside the models that no call of the walk was made from."""
         corpus, words = self.program.corpus, self.words
-        method = hook_of(words, self.scenario.algorithm)
+        method = self._hook()
         call = re.compile(rb"\." + method.encode() + rb"\(")
         beyond = re.compile(words.relevance.beyond.encode(), re.M)
         met = {(c.place.path, c.place.span.line) for c in self.calls if c.place is not None}
@@ -211,7 +218,7 @@ class _Start:
 
     def _relevance(self) -> None:
         words = self.words
-        setters = "|".join(map(re.escape, words.capture.setters.values()))
+        setters = "|".join(map(re.escape, words.capture.hooks))
         seeds = (rf"\.(?:{setters})\(".encode(), rf"\b{words.capture.recording}".encode())
         self.effects = Effects(
             self.it.program.texts,
@@ -226,7 +233,7 @@ class _Start:
         )
         self.relevance = Relevance(self.effects, words, ())
         recording = frozenset(n for n in self.effects.all_names if self._is_recording(n))
-        self.relevance.always = recording | frozenset(words.capture.setters.values())
+        self.relevance.always = recording | frozenset(words.capture.hooks)
 
     def _arguments(self) -> None:
         it, words = self.it, self.words
@@ -280,10 +287,10 @@ class _Start:
             return True
         if not isinstance(f.node, ir.FunctionDef) or f.node.body is not None:
             return True
-        return f.name in self.words.capture.setters.values() or self.effects.relevant(f.module.path, f.node.line)
+        return f.name in self.words.capture.hooks or self.effects.relevant(f.module.path, f.node.line)
 
     def _sliced(self, f: FuncV, effect_only: bool) -> tuple[ir.Stmt, ...] | None:
-        if f.name in self.words.capture.setters.values():
+        if f.name in self.words.capture.hooks:
             return None
         return self.relevance.body(self.it, f, effect_only or f.name == "__init__", f.name == "__init__")
 
@@ -331,8 +338,9 @@ class _Start:
         made = st.get(args[0].oid) if isinstance(args[0], Ref) else None
         if made is not None and made.ctor is not None and f.name != "__init__" and self._drafts(made.ctor):
             return Unknown("what the draft's side does")
-        if f.name in self.words.capture.setters.values():
-            if args[0] == self.target.instance:
+        if f.name in self.words.capture.hooks:
+            inside = any(fr.func is not None and fr.func.name in self.words.capture.hooks for fr in frame.chain())
+            if args[0] == self.target.instance and not inside:  # a method that calls another is one call
                 self._told(f, args, keywords, st, site, frame)
         elif self._is_recording(f.name):
             self._records(args[0], st)

@@ -16,7 +16,7 @@ from typing import Any
 from flowcheck.data import rules_dir
 from flowcheck.flow.contracts import Kernels, load_kernels
 from flowcheck.flow.drafts import Built, Draft, Run, Sizes, Use
-from flowcheck.flow.facts import Place
+from flowcheck.flow.facts import Phase, Place
 from flowcheck.flow.forwarding import Forwarding
 from flowcheck.flow.modes import place_of
 from flowcheck.flow.scenario import Scenario
@@ -114,13 +114,15 @@ class _Question:
         answer = replace(answer, reads=_reads(built.keys), open=built.open)
         if built.model is None:
             return answer
-        runs: dict[int, Run] = {}
-        self._run(built, UNLIKELY, runs)
+        by_member: dict[str, dict[int, Run]] = {}
+        for _, member in self.draft.members():
+            runs = by_member[member] = {}
+            self._run(built, UNLIKELY, runs, member)
+            self._run(built, runs[UNLIKELY].embedding or 0, runs, member)
+        runs = next((each for each in by_member.values() if _alone(each) is not None), next(iter(by_member.values())))
         run = runs[UNLIKELY]
-        self._run(built, run.embedding or 0, runs)
-        firsts = [(width, each.first) for width, each in runs.items() if each.first is not None]
-        alone = [first for width, first in firsts if first.columns == width]
-        use = next(iter((*alone, *(first for _, first in firsts))), None)
+        firsts = [each.first for each in runs.values() if each.first is not None]
+        use = _alone(runs) or next(iter(firsts), None)
         answer = replace(answer, reads=_reads(built.keys), embedding=run.embedding)
         site = self.draft.site_of(built, use.module) if use is not None else None
         if use is None or site is None:
@@ -129,28 +131,30 @@ class _Question:
             return replace(answer, takes_states=None if unread and doubt else not unread, open=doubt)
         sizes = self.draft.sizes(built.state.obj(use.module))
         beside = self._beside(use, runs)
+        into = (sizes.into or 0) - (beside or 0)
         if sizes.into is not None and beside is not None:
-            self._run(built, sizes.into - beside, runs)
+            for member, each in by_member.items():
+                self._run(built, sizes.into - beside, each, member)
         return replace(
             answer,
             takes_states=True,
             projection=self._projection(use, site, sizes, beside or 0),
-            skips=self._skips(use, runs),
+            skips=self._skips(use, by_member),
             layers=self._layers(built, use),
-            altered=_altered(use, runs.get((sizes.into or 0) - (beside or 0))),
+            altered=next(filter(None, (_altered(use, r.get(into)) for r in by_member.values())), ""),
             reads=_reads(built.keys),
-            open="; ".join(self._doubts(use, sizes, beside, runs)),
+            open="; ".join(self._doubts(use, sizes, beside, by_member)),
         )
 
     # ------------------------------------------------------------------------------------------------------ forwards
-    def _run(self, built: Built, width: int, runs: dict[int, Run]) -> None:
+    def _run(self, built: Built, width: int, runs: dict[int, Run], member: str) -> None:
         """Runs the forward on states of a width, and of every width with which the forward compares that of the states."""
         todo = [width]
         while todo and len(runs) < MOST_WIDTHS:
             at = todo.pop(0)
             if at in runs or at <= 0:
                 continue
-            runs[at] = self.draft.run(built, at)
+            runs[at] = self.draft.run(built, at, member)
             todo += runs[at].compared
 
     def _beside(self, use: Use, runs: Mapping[int, Run]) -> int | None:
@@ -158,31 +162,47 @@ class _Question:
         found = {each.first.columns - width for width, each in runs.items() if _gives(each, use)}  # type: ignore[union-attr,operator]
         return found.pop() if len(found) == 1 and min(found) >= 0 else None
 
-    def _doubts(self, use: Use, sizes: Sizes, beside: int | None, runs: Mapping[int, Run]) -> list[str]:
+    def _doubts(
+        self, use: Use, sizes: Sizes, beside: int | None, by_member: Mapping[str, Mapping[int, Run]]
+    ) -> list[str]:
         """Why it is not certain that the layer takes the states: it has to at the width that it is made for."""
         if sizes.into is None:
             return [f"how wide the input of {use.path} is, is not known"]
         if beside is None:
             return [f"{use.path} takes other columns than those of the states"]
-        at = runs.get(sizes.into - beside)
-        if at is None:
-            return [f"no states are as wide as {use.path} takes them"]
-        doubts = [f"on states of width {sizes.into - beside}, {at.ended}"] if at.ended else []
-        if at.first is not None and at.first.module == use.module and not at.is_clean:
-            doubts.append(f"the states may go past {use.path}")
-        if altered := _altered(use, at):
-            doubts.append(altered)
-        if len(runs) >= MOST_WIDTHS:
-            doubts.append("the width of the states is compared with many numbers")
-        return doubts
+        doubts: list[str] = []
+        for runs in by_member.values():
+            at = runs.get(sizes.into - beside)
+            if at is None:
+                return [f"no states are as wide as {use.path} takes them"]
+            if at.ended:
+                doubts.append(f"on states of width {sizes.into - beside}, {at.ended}")
+            if at.first is not None and at.first.module == use.module and not at.is_clean:
+                doubts.append(f"the states may go past {use.path}")
+            if not at.uses and not at.ended:
+                doubts.append("in one of its forwards the draft gives the states to nothing that is followed")
+            if altered := _altered(use, at):
+                doubts.append(altered)
+            if len(runs) >= MOST_WIDTHS:
+                doubts.append("the width of the states is compared with many numbers")
+        return list(dict.fromkeys(doubts))
 
-    def _skips(self, use: Use, runs: Mapping[int, Run]) -> tuple[Skip, ...]:
-        """The widths at which the forward gives the states to something else."""
+    def _skips(self, use: Use, by_member: Mapping[str, Mapping[int, Run]]) -> tuple[Skip, ...]:
+        """The widths at which the forward gives the states to something else: after an extend, after a verify, or both."""
+        found: dict[int, dict[Phase, list[Place]]] = {}
+        phases = {phase for phase, _ in self.draft.members()}
+        for phase, member in self.draft.members():
+            for width, run in by_member[member].items():
+                if width != UNLIKELY and run.uses and (run.first is None or run.first.module != use.module):
+                    sites = [s for each in by_member[member].values() for s in each.compared.get(width, ())]
+                    found.setdefault(width, {}).setdefault(phase, []).extend(map(_place, sites))
         skips = []
-        for width, run in runs.items():
-            if width != UNLIKELY and run.uses and (run.first is None or run.first.module != use.module):
-                places = [_place(s) for each in runs.values() for s in each.compared.get(width, ())]
-                skips.append(Skip(width, tuple(dict.fromkeys(places))))
+        for width, places in found.items():
+            everywhere = tuple(dict.fromkeys(p for each in places.values() for p in each))
+            if set(places) == phases:
+                skips.append(Skip(width, everywhere))
+            else:
+                skips += [Skip(width, tuple(dict.fromkeys(each)), phase) for phase, each in places.items()]
         return tuple(skips)
 
     def _layers(self, built: Built, use: Use) -> Layers | None:
@@ -262,6 +282,12 @@ class _Question:
                     asked = self.draft.build(inside, until=site).keys
                     todo += [(each, inside) for each in asked if each.startswith(f"{key}.")]
         return tuple(dict.fromkeys(found))
+
+
+def _alone(runs: Mapping[int, Run]) -> Use | None:
+    """The first layer that is given the states and nothing else, in one of these runs."""
+    firsts = [(width, run.first) for width, run in runs.items() if run.first is not None]
+    return next((first for width, first in firsts if first.columns == width), None)
 
 
 def _gives(run: Run, use: Use) -> bool:

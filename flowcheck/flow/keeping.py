@@ -23,7 +23,7 @@ from flowcheck.interp.values import (
     alternatives,
 )
 from flowcheck.program.corpus import classes_of
-from flowcheck.program.slicing import names_in, sub_expressions
+from flowcheck.program.parts import names_in, sub_expressions
 from flowcheck.syntax import ir
 
 __all__ = ["keeps_nothing"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.heap import State
-from flowcheck.interp.tensor_model import Kept
+from flowcheck.interp.keeps import Kept
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import Value
 

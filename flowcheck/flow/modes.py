@@ -9,7 +9,8 @@ from flowcheck.flow.facts import Flow, Mode, Open, Path, Phase, Place, Step
 from flowcheck.flow.keeping import keeps_nothing
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.flow.walk import Forward, Walk
-from flowcheck.interp import attributes, calls, stores
+from flowcheck.interp import calls, elsewhere, stores
+from flowcheck.interp.classes import class_attr, enum_members
 from flowcheck.interp.frames import Dead, Raised
 from flowcheck.interp.trails import Site, Trail, chains, links
 from flowcheck.interp.values import (
@@ -54,8 +55,6 @@ class Reading:
 
 def read_modes(walk: Walk) -> Reading:
     """Asks the tree's own predicates about each member of the mode enum."""
-    from flowcheck.interp.classes import class_attr, enum_members
-
     it, words = walk.it, walk.words
     out: dict[str, tuple[str, Step | None]] = {}
     for member in enum_members(it, walk.roles.mode):
@@ -67,11 +66,9 @@ def read_modes(walk: Walk) -> Reading:
             *((n, True) for n in words.mode.true_of_required),
             *((n, False) for n in words.mode.false_of_required),
         ]:
-            method = class_attr(it, walk.roles.mode, name, it.base_state)
-            if not isinstance(method, FuncV):
-                continue
-            answer = _ask(walk, member, name)
-            if answer is not want:
+            found = _wrong_answer(walk, member, name, want)
+            if found is not None:
+                method, answer = found
                 step = _method_step(method, f"{name}() is {answer} for {member.name}")
                 others = [m for m in words.mode.members if m != member.name]
                 verdict = (others[-1] if answer is not None else "unknown", step)
@@ -82,8 +79,6 @@ def read_modes(walk: Walk) -> Reading:
 
 def read_kept(walk: Walk, reading: Reading) -> Reading:
     """How the logits processor acts on a mode: as the tree reads it, but what keeps nothing is the lowest member."""
-    from flowcheck.interp.classes import enum_members
-
     effective = dict(reading.effective)
     for member in enum_members(walk.it, walk.roles.mode):
         if member.name == walk.words.mode.required and effective[member.name][1] is None:
@@ -94,20 +89,46 @@ def read_kept(walk: Walk, reading: Reading) -> Reading:
     return Reading(walk.words, effective)
 
 
-def _ask(walk: Walk, member: Member, name: str) -> bool | None:
+def _wrong_answer(walk: Walk, member: Member, name: str, want: bool) -> tuple[FuncV, bool | None] | None:
+    """A predicate of the mode that does not answer as it should, and its answer: the enum's own, or one by which a function
+    may replace that while the server runs. None where all do."""
+    it, cls = walk.it, walk.roles.mode
+    own = class_attr(it, cls, name, it.base_state)
+    methods = [*alternatives(own)] if own is not None else []
+    later = elsewhere.stored(it, cls, name, called_only=True)
+    methods += list(alternatives(later)) if later is not None else []
+    unknown: tuple[FuncV, bool | None] | None = None
+    named = next((x for x in methods if isinstance(x, FuncV)), None)
+    for method in methods:
+        if isinstance(method, FuncV):
+            answer = _ask(walk, member, method)
+        elif isinstance(method, Unknown) and named is not None:
+            method, answer = named, None
+        else:
+            continue
+        if answer is not want:
+            unknown = (method, answer)
+            if answer is not None:
+                break
+    return unknown
+
+
+def _ask(walk: Walk, member: Member, method: FuncV) -> bool | None:
     it = walk.it
     frame = it.module_frame(walk.roles.mode.module)
+    if method.kind not in ("func", "static"):
+        return None
     with it.outside():
         try:
-            method = attributes.get(it, member, name, frame, it.base_state)
-            v = calls.call(it, method, [], {}, it.base_state, None, frame)
+            given: list[Value] = [member] if method.kind == "func" else []
+            v = calls.call(it, method, given, {}, it.base_state, None, frame)
         except Dead:
             return None
     return bool(v.value) if isinstance(v, Known) and isinstance(v.value, bool) else None
 
 
 def _method_step(f: FuncV, note: str) -> Step:
-    return Step(place_of(Site(f.module, None, f.node.nid, f.qualname)), note)
+    return Step(place_of(Site(f.module, f.owner, f.node.nid, f.qualname)), note)
 
 
 def modes_of(v: Value, reading: Reading, read: bool) -> tuple[Mode, ...]:

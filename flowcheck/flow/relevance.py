@@ -12,7 +12,9 @@ from flowcheck.interp import functions
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.values import FuncV
 from flowcheck.program.effects import Effects
-from flowcheck.program.slicing import Criterion, slice_body, sub_expressions, with_raises
+from flowcheck.program.parts import sub_expressions
+from flowcheck.program.raising import with_raises
+from flowcheck.program.slicing import Criterion, slice_body
 from flowcheck.program.texts import Texts, Wanted
 from flowcheck.syntax import ir
 
@@ -22,6 +24,8 @@ BUILTINS = frozenset(dir(builtins))
 FILLING = "append|appendleft|add|insert|extend|update|put|setdefault"
 DYNAMIC = frozenset({"setattr", "exec", "eval", "delattr", "next"})
 SETTERS = frozenset({"__setattr__", "__delattr__", "send", "enter_context"})
+APPLIES = frozenset({"map", "filter", "next", "list", "tuple", "any", "all", "sum", "sorted"})
+"""Builtins that call what they are given, or run the iterators that do."""
 KEPT_WHOLE = frozenset({"__init__", "__post_init__", "__new__", "__setattr__", "__getattr__", "__exit__", "__enter__"})
 
 
@@ -114,6 +118,8 @@ class Relevance:
                 keep_stores=not constructing,
                 mentions=self._mentions_tracked,
                 fills=self.effects.filling_names.__contains__,
+                stores=self.effects.storing_names.__contains__,
+                follows=lambda c: self._may_be_followed(c, local),
                 swallows=self.effects.swallowing.__contains__,
                 outer=lambda name: name in params or name not in local,
             )
@@ -149,6 +155,16 @@ class Relevance:
             or (isinstance(e, ir.Name) and name in self.effects.inner_names)
         )
 
+    def _may_be_followed(self, c: ir.Call, local: frozenset[str]) -> bool:
+        """Whether a call may be one of a function of the tree, or hand one on."""
+        f = c.func
+        if isinstance(f, ir.Name):
+            return f.id in local or f.id not in BUILTINS or f.id in APPLIES
+        if isinstance(f, ir.Attribute) and f.attr in self.effects.all_names:
+            return True
+        names = (a.value.attr if isinstance(a.value, ir.Attribute) else getattr(a.value, "id", "") for a in c.args)
+        return not isinstance(f, ir.Attribute) or any(n in self.effects.all_names for n in names)
+
     def _call(self, c: ir.Call, local: frozenset[str]) -> bool:
         f = c.func
         if any(self._hands_over(a.value) or _is_view(a.value) for a in c.args):
@@ -160,9 +176,12 @@ class Relevance:
                 f.id in self.effects.relevant_names
                 or f.id in self.effects.relevant_classes
                 or f.id in self.effects.dynamic_names
+                or f.id in self.effects.cell_names
             )
         if isinstance(f, ir.Attribute):
             if f.attr in self.effects.relevant_names or f.attr in self.always or f.attr in SETTERS:
+                return True
+            if f.attr in self.effects.cell_names and f.attr not in self.effects.common:
                 return True
             if _is_view(f.value):
                 return True

@@ -12,7 +12,7 @@ from flowcheck.data import rules_dir
 from flowcheck.draft.pairing import Pairing
 from flowcheck.flow import boundaries as named
 from flowcheck.flow.capture_plan import CapturePlan, PathPlan, plan
-from flowcheck.flow.capturing import capture
+from flowcheck.flow.capturing import capture, is_refused
 from flowcheck.flow.contracts import Deployment, Kernels, deployment_of, load_kernels
 from flowcheck.flow.facts import Path, Phase
 from flowcheck.flow.forwarding import Forwarding
@@ -26,9 +26,10 @@ from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.roles import MissingRole
 from flowcheck.flow.row_ranges import RowRange, capture_by_rows
 from flowcheck.flow.scenario import Scenario
+from flowcheck.flow.setters import hooks_of
 from flowcheck.flow.stack import with_deep_stack
 from flowcheck.flow.targets import NoTarget
-from flowcheck.flow.undone import left_alone, stored_elsewhere, undone
+from flowcheck.flow.undone import layers_stored, left_alone, stored_elsewhere, undone
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.flow.width import Intake, Loading, NoDraftClass
 from flowcheck.interp.frames import Budget, Dead
@@ -40,17 +41,21 @@ __all__ = ["Serving", "serve", "serving"]
 
 Progress = Callable[[str], None]
 
+USUAL_RANKS = (8, 4, 2, 1)
+"""Over how many ranks a target is taken to be split where nobody says it: the first that its class allows."""
+
 
 def serve(
     tree: Tree,
     scenario: Scenario,
     pairing: Pairing,
     *,
-    tp: int = 8,
+    tp: int | None = None,
     cache_dir: FilePath | None = None,
     progress: Progress | None = None,
 ) -> PairFacts:
-    """What ``tree`` makes of ``pairing`` under ``scenario``, on ``tp`` ranks of tensor parallelism."""
+    """What ``tree`` makes of ``pairing`` under ``scenario``, on ``tp`` ranks of tensor parallelism. Where nobody says how many
+    (None): on eight, or as many of four, two and one as the target's class can be made on."""
     kept = None
     if cache_dir is not None:
         question = (question_of(scenario), tp, _asked_of(pairing))
@@ -65,12 +70,14 @@ def serve(
 
 
 def serving(
-    tree: Tree, scenario: Scenario, pairing: Pairing, *, tp: int = 8, progress: Progress | None = None
+    tree: Tree, scenario: Scenario, pairing: Pairing, *, tp: int | None = None, progress: Progress | None = None
 ) -> Serving:
     """One pair in one tree, to be asked more than one question."""
     words = load_vocabulary(rules_dir() / "vocabulary.toml")
     kernels = load_kernels(rules_dir() / "kernels.toml")
-    return Serving(tree, scenario, pairing, tp, words, kernels, progress or (lambda text: None))
+    fewer = USUAL_RANKS[1:] if tp is None else ()
+    ranks = USUAL_RANKS[0] if tp is None else tp
+    return Serving(tree, scenario, pairing, ranks, words, kernels, progress or (lambda text: None), fewer)
 
 
 def _asked_of(pairing: Pairing) -> str:
@@ -84,7 +91,8 @@ def _asked_of(pairing: Pairing) -> str:
 
 @dataclass
 class Serving:
-    """One pair in one tree under one scenario."""
+    """One pair in one tree under one scenario. ``fewer``: numbers of ranks to go on with where the target cannot be made on
+    ``tp``, because nobody asked for that many."""
 
     tree: Tree
     scenario: Scenario
@@ -93,6 +101,7 @@ class Serving:
     words: Vocabulary
     kernels: Kernels
     say: Progress
+    fewer: tuple[int, ...] = ()
     known: dict[tuple[object, ...], tuple[RowRange, ...]] = field(default_factory=dict)
     alone: dict[tuple[Ids, ...], Requested | None] = field(default_factory=dict)
     held: tuple[Requested, ...] = ()
@@ -134,8 +143,10 @@ class Serving:
             return replace(facts, missing=self._no_hook(architecture, found.missing))
         if not forwards:
             return replace(facts, rows=tuple(self._told(architecture, path, "") for path in found.paths))
+        self._split(architecture)
         rows = self._rows(architecture, found)
-        return replace(facts, rows=rows, repair=self._repair(architecture, rows))
+        deployment = str(self._deployment(fusion=False))
+        return replace(facts, rows=rows, repair=self._repair(architecture, rows), tp=self.tp, deployment=deployment)
 
     def _taken(self, program: Program, found: CapturePlan, facts: PairFacts) -> PairFacts:
         """The facts with what the draft's class takes in, and what becomes of the keys of its configuration."""
@@ -160,7 +171,7 @@ class Serving:
 
     @property
     def _hook(self) -> str:
-        return self.words.capture.setters[self.scenario.algorithm.upper()]
+        return hooks_of(self.words, self.scenario.algorithm)[0]
 
     def _no_hook(self, architecture: str, missing: NoHook) -> NoModel:
         if not any(missing.method.encode() in self.tree.read(path) for path in self.tree.core_paths()):
@@ -218,7 +229,7 @@ class Serving:
         """A row that says what the target is told, and nothing yet of what it captures."""
         told = tuple(Told(c.method, c.ids, c.key, c.reason, c.place) for c in path.sources)
         open_ = path.open or next((f"what the target is told is not known: {t.reason}" for t in told if t.reason), "")
-        open_ = open_ or self._undone(path)
+        open_ = open_ or self._undone(path) or self._layers_stored
         raised = path.requested.raised[0] if path.requested.is_refused else None
         return CaptureRow(
             phase=path.phase,
@@ -254,6 +265,18 @@ class Serving:
             self.program, self.words, architecture, self.held, alone
         )
 
+    @functools.cached_property
+    def _layers_stored(self) -> str:
+        """What may have changed the list of the target's layers, "" where nothing does."""
+        architecture = self.pairing.target.architectures[0]
+        forwarding = self._forwarding(self._switches()[0][1])
+        try:
+            run = with_deep_stack(lambda: forwarding.fresh(architecture, self.pairing.target.raw))
+        except (LookupError, Dead, Budget):
+            return ""  # its forwards will say so
+        forwarding.keep()
+        return layers_stored(self.program, self.words, architecture, run.stack) if run.stack else ""
+
     def _repair(self, architecture: str, rows: Sequence[CaptureRow]) -> Repair | None:
         """Ids that would be right, where those that are written are known not to be."""
         wanted = self.pairing.trained.boundaries
@@ -270,6 +293,7 @@ class Serving:
         keyed = [number for number, told in enumerate(row.told) if told.key]
         if not keyed:
             return Repair(tuple(wanted), (), "this tree does not tell the target what the draft's configuration writes")
+        self._split(architecture)
         self.say("looking for ids that this tree takes for the trained boundaries")
 
         def told_with(ids: tuple[int, ...]) -> named.Capture:
@@ -279,6 +303,18 @@ class Serving:
             return found
 
         return find_ids(told_with, wanted, self.pairing.target.layers, wrong)
+
+    def _split(self, architecture: str) -> None:
+        """Finds over how many ranks the target can be split, where nobody says over how many it is."""
+        usual, fewer, self.fewer = self.tp, self.fewer, ()
+        for ranks in (usual, *fewer) if fewer else ():
+            self.tp, self.forwardings = ranks, {}
+            try:
+                if not is_refused(self._forwarding(self._switches()[0][1]), architecture, self.pairing.target.raw):
+                    return
+            except ValueError:
+                break  # so many ranks cannot be so many replicas
+        self.tp, self.forwardings = usual, {}
 
     def _forwarding(self, fusion: bool) -> Forwarding:
         """What runs the target under a switch: one for all questions, so that the model is built once."""
@@ -292,7 +328,7 @@ class Serving:
                 a2a=deployed.a2a,
                 words=self.words,
                 kernels=self.kernels,
-                settings=dict(self.scenario.settings),
+                settings={self.words.entry.algorithm_argument: self.scenario.algorithm, **self.scenario.settings},
                 program=self.program,
             )
         return self.forwardings[fusion]

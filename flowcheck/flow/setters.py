@@ -17,7 +17,7 @@ from flowcheck.flow.targets import Target
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.interp import attributes, calls, classes
 from flowcheck.interp.engine import Interpreter
-from flowcheck.interp.frames import Budget, Dead, Raised
+from flowcheck.interp.frames import Budget, Dead, Frame, Raised
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.trails import Site
 from flowcheck.interp.values import (
@@ -36,8 +36,8 @@ from flowcheck.syntax import ir
 from flowcheck.syntax.ir import Span
 
 __all__ = [
-    "Ids", "Journal", "ask", "capture_request", "capture_requests", "class_place", "hook_of", "left_on", "no_hook", "raise_of",
-    "recorded",
+    "Ids", "Journal", "ask", "capture_request", "capture_requests", "class_place", "hook_of", "hooks_of", "left_on", "no_hook",
+    "raise_of", "recorded",
 ]  # fmt: skip
 
 Ids = Sequence[int] | None
@@ -88,9 +88,18 @@ def recorded(it: Interpreter, within: frozenset[str] | None = None) -> Iterator[
         it.config.on_write = before
 
 
-def hook_of(words: Vocabulary, algorithm: str) -> str:
-    """The method by which a target is told, for an algorithm."""
+def hooks_of(words: Vocabulary, algorithm: str) -> tuple[str, ...]:
+    """The methods by which a target may be told, for an algorithm, in the order in which it is asked for them."""
     return words.capture.setters.get(algorithm.upper(), words.capture.setters["EAGLE3"])
+
+
+def hook_of(it: Interpreter, words: Vocabulary, algorithm: str, model: Value, frame: Frame, st: State) -> str:
+    """The method by which a target is told: the first that it has, in a tree that knows the algorithm's own. That one, if it
+    has none."""
+    own, *others = hooks_of(words, algorithm)
+    known = it.program.corpus.files_with(own) if others else ()
+    fits = (name for name in (own, *others) if attributes.get_or(it, model, name, NONE, frame, st) != NONE)
+    return next(fits, own) if known or not others else own
 
 
 def capture_request(
@@ -108,7 +117,7 @@ def capture_requests(
     st = State(it.base)
     raised: list[Raised] = []
     returns = True
-    name = method or hook_of(words, "EAGLE3")
+    name = method or hooks_of(words, "EAGLE3")[0]
     missing: NoHook | None = None
     with recorded(it) as journal:
         for ids in calls_:

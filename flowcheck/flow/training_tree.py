@@ -25,7 +25,7 @@ def trained_with(
     draft: DraftConfig,
     target: TargetConfig,
     *,
-    tp: int = 8,
+    tp: int | None = None,
     cache_dir: FilePath | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Computed:

@@ -13,7 +13,7 @@ from flowcheck.flow.targets import NoTarget, model_interpreter, target_of
 from flowcheck.flow.vocabulary import Vocabulary
 from flowcheck.program.modules import Program
 
-__all__ = ["left_alone", "stored_elsewhere", "undone"]
+__all__ = ["layers_stored", "left_alone", "stored_elsewhere", "undone"]
 
 
 def left_alone(
@@ -25,7 +25,10 @@ def left_alone(
         target = target_of(it, words, pairing.target.architectures, pairing.target.raw)
     except NoTarget:
         return None
-    return capture_requests(it, words, target, told, method=hook_of(words, scenario.algorithm))
+    with it.outside():
+        frame = it.module_frame(target.cls.module)
+        method = hook_of(it, words, scenario.algorithm, target.instance, frame, it.base_state)
+    return capture_requests(it, words, target, told, method=method)
 
 
 def undone(held: Requested, alone: Requested) -> str:
@@ -66,13 +69,43 @@ def stored_elsewhere(
                 continue
             found = DEFINED.match(data, place.span[0])
             function = found.group(1).decode() if found is not None else ""
-            if function in words.capture.setters.values() or (is_model and function == "__init__"):
+            if function in words.capture.hooks or (is_model and function == "__init__"):
                 continue
             if place.own == "self" and not is_model:
                 continue
             return f"{function or 'a function'} at {place.path}:{place.line} may store into {name}"
     return ""
 
+
+def layers_stored(program: Program, words: Vocabulary, architecture: str, stack: str) -> str:
+    """A store into the list of the target's layers as a reason; "" where the text has none.
+
+    ``stack``: how the list is reached from the target ("model.layers"). Models make their own lists in their constructors;
+    what anything else puts there, a forward of the model as it was made says nothing of.
+    """
+    files, name = program.corpus.files, stack.rpartition(".")[2]
+    own = {p for p in files if re.search(rb"^class %s\b" % architecture.encode(), files[p], re.M)}
+    beyond = re.compile(words.relevance.beyond.encode(), re.M)
+
+    def is_asked(path: str) -> bool:
+        return path in own or beyond.search(files[path]) is None
+
+    for place in program.places.of(name):
+        found = DEFINED.match(files[place.path], place.span[0])
+        where = (found.group(1).decode() if found is not None else "") or "a module"
+        if is_asked(place.path) and (place.own != "self" or (place.path in own and where != "__init__")):
+            return f"{where} at {place.path}:{place.line} may store into {name}"
+    order = re.compile(ORDER % ((name.encode(),) * 2))
+    for path in filter(is_asked, program.corpus.files_with(name)):
+        changes = order.search(files[path])
+        if changes is not None:
+            line = files[path].count(b"\n", 0, changes.start()) + 1
+            return f"the order of {name} may change at {path}:{line}"
+    return ""
+
+
+ORDER = rb"""\.%s\.(?:reverse|sort)\(|\b_modules\[["']%s["']\][ \t]*=(?!=)"""
+"""Other ways to change a list of modules than a store."""
 
 DEFINED = re.compile(rb"\s*(?:async\s+)?def\s+(\w+)")
 

@@ -78,7 +78,7 @@ class ModelWords(_Table):
 class CaptureWords(_Table):
     """How a target is told which layers to capture."""
 
-    setters: dict[str, str]
+    setters: dict[str, tuple[str, ...]]
     config_attributes: tuple[str, ...]
     text_config_attributes: tuple[str, ...]
     draft_argument: str
@@ -89,6 +89,11 @@ class CaptureWords(_Table):
     recording_methods: tuple[str, ...]
     arguments: dict[str, Any]
 
+    @property
+    def hooks(self) -> tuple[str, ...]:
+        """The methods of all algorithms."""
+        return tuple(dict.fromkeys(name for names in self.setters.values() for name in names))
+
 
 class DraftWords(_Table):
     """How a draft's layers say how wide they are, and how a draft takes the tensors of a checkpoint."""
@@ -98,6 +103,7 @@ class DraftWords(_Table):
     attention: tuple[str, ...]
     load: str
     loader: str
+    after_verify: tuple[str, ...]
     embeddings: tuple[str, ...]
     bare: tuple[str, ...]
 

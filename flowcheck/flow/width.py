@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from flowcheck.flow.facts import Place
+from flowcheck.flow.facts import Phase, Place
 from flowcheck.flow.requested import Raise
 
 __all__ = [
@@ -89,10 +89,14 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A width of what arrives at which the forward leaves the projection out. ``places``: where it asks for the width."""
+    """A width of what arrives at which the forward leaves the projection out. ``places``: where it asks for the width.
+
+    ``phase``: it does so for the states of this phase alone, None where it does for those of any.
+    """
 
     width: int
     places: tuple[Place, ...]
+    phase: Phase | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,19 +205,21 @@ class WidthFact:
     reason: str = ""
 
 
-def fits(captured: int | None, intake: Intake, stored: tuple[int, ...] | None = None) -> WidthFact:
+def fits(
+    captured: int | None, intake: Intake, stored: tuple[int, ...] | None = None, phase: Phase | None = None
+) -> WidthFact:
     """How ``captured`` columns fit the draft; ``stored`` is the shape of the projection's weight in the checkpoint (None: not
-    known, or packed)."""
+    known, or packed), ``phase`` that of the target's forward (None: what does not depend on it)."""
     layer = intake.projection
     taken = layer.in_features if layer is not None else None
     loads = None
     if stored is not None and layer is not None and None not in (taken, layer.out_features):
         loads = stored == (layer.out_features, taken)
-    fit, places, reason = _fit(captured, intake)
+    fit, places, reason = _fit(captured, intake, phase)
     return WidthFact(fit, captured, taken, stored[-1] if stored else None, loads, places, reason)
 
 
-def _fit(captured: int | None, intake: Intake) -> tuple[Fit, tuple[Place, ...], str]:
+def _fit(captured: int | None, intake: Intake, phase: Phase | None) -> tuple[Fit, tuple[Place, ...], str]:
     layer = intake.projection
     here = (layer.place,) if layer is not None and layer.place is not None else ()
     if intake.open:
@@ -224,9 +230,10 @@ def _fit(captured: int | None, intake: Intake) -> tuple[Fit, tuple[Place, ...], 
         return Fit.UNKNOWN, (), f"no layer of {intake.model_class} is known to take the target's states"
     if captured is None:
         return Fit.UNKNOWN, here, "how much is captured is not known"
-    skip = next((each for each in intake.skips if each.width == captured), None)
+    skip = next((each for each in intake.skips if each.width == captured and each.phase in (None, phase)), None)
     if skip is not None:
-        return Fit.SKIPPED, skip.places, f"{layer.path} is left out for states of width {captured}"
+        whose = f" of {skip.phase.value}" if skip.phase is not None else ""
+        return Fit.SKIPPED, skip.places, f"{layer.path} is left out for states{whose} of width {captured}"
     taken = layer.in_features - layer.beside if layer.in_features is not None else None
     if taken is None:
         return Fit.UNKNOWN, here, f"how wide the input of {layer.path} is, is not known"

@@ -21,6 +21,7 @@ from flowcheck.interp import (
 )
 from flowcheck.interp.frames import CallCut, CallEvent, Dead
 from flowcheck.interp.heap import BaseState, Obj, State, merge
+from flowcheck.interp.made import any_made, telling
 from flowcheck.interp.values import (
     NONE,
     UNBOUND,
@@ -31,7 +32,6 @@ from flowcheck.interp.values import (
     FuncV,
     GeneratorV,
     Known,
-    Member,
     PartialV,
     Ref,
     SuperV,
@@ -331,8 +331,9 @@ def call_function(
         matters = any(_carries_tracked(it, v, st) for v in [*args, *keywords.values()])
     if not matters and not isinstance(st, BaseState):
         matters = any(handover.callables(it, v, st) for v in [*args, *keywords.values()])
-    filled = [] if matters or in_base or not it.config.fills(f) else _telling(it, [*args, *keywords.values()], st)
-    if not matters and not filled and node is not None and node is it.effect_statement:
+    filled = [] if matters or in_base else telling(it, [*args, *keywords.values()], st)
+    changed = not matters and not in_base and it.config.fills(f) and any_made(it, [*args, *keywords.values()], st)
+    if not matters and not filled and not changed and node is not None and node is it.effect_statement:
         it.count("skipped calls")
         skipped(it, f, st, node, fr)
         return Unknown(f"{f.qualname} is left out")
@@ -377,7 +378,7 @@ def call_function(
         if matters:
             result = functions.run(it, f, args, keywords, st, node, fr, open_, hook, want, body, discarded)
         else:
-            result = _bounded(it, f, args, keywords, st, node, fr, open_, want, body)
+            result = _bounded(it, f, args, keywords, st, node, fr, open_, want, None if filled or changed else body)
             if id(f.node) in it.opaque:
                 for v in filled:
                     forget_container(it, v, st)
@@ -471,23 +472,6 @@ def _bounded(
         return skipped(it, f, st, node, fr)
     finally:
         del it.budgets[level:]
-
-
-def _telling(it: Interpreter, given: list[Value], st: State) -> list[Value]:
-    """The containers among arguments of which what they hold is known, and is more than numbers and texts."""
-    found: list[Value] = []
-    for v in given:
-        for x in alternatives(v):
-            obj = st.get(x.oid) if isinstance(x, Ref) else None
-            if obj is not None and obj.cls is None and obj.kind in ("list", "dict", "set") and obj.items:
-                held = [y for _, y in obj.items.values()] if obj.kind == "dict" else list(obj.items)
-                if any(isinstance(z, (Member, Ref)) or _is_flag(z) for y in held for z in alternatives(y)):
-                    found.append(x)
-    return found
-
-
-def _is_flag(v: Value) -> bool:
-    return isinstance(v, Known) and (v.value is None or isinstance(v.value, bool))
 
 
 def _carries_tracked(it: Interpreter, v: Value, st: State) -> bool:

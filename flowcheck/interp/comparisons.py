@@ -66,6 +66,8 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
         made = it.config.tensors.compared(it, op, a, b, fr, st, e)
         if made is not None:
             return made
+    if it.config.tensors is not None and op not in ("in", "not in") and _same_quantity(a, b):
+        return Known(op in ("==", "<=", ">="))
     if op in ("in", "not in"):
         r = contains(it, a, b, fr, st, e)
         if r is None:
@@ -108,6 +110,11 @@ def compare(it: Interpreter, op: str, a: Value, b: Value, fr: Frame, st: State, 
                 it.throw("TypeError", st, e, fr)
     it.may_raise(st, e, fr)
     return _undecided(it, "ordering", op, a, b, fr, e)
+
+
+def _same_quantity(a: Value, b: Value) -> bool:
+    """Whether both are one thing that nobody knows, such as the number of rows of two tensors."""
+    return isinstance(a, Unknown) and isinstance(b, Unknown) and a.key is not None and a.key == b.key
 
 
 def _undecided(it: Interpreter, what: str, op: str, a: Value, b: Value, fr: Frame, e: ir.Node | None) -> Unknown:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from flowcheck.interp.heap import BaseState, Obj, State
 from flowcheck.interp.values import UNBOUND, FuncV, Value, alternatives, join
 from flowcheck.program.modules import Module
-from flowcheck.program.slicing import sub_expressions
+from flowcheck.program.parts import sub_expressions
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:

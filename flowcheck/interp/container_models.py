@@ -280,7 +280,7 @@ def _list_method(
     weak = not w.exact
     if name in ("append", "add"):
         if it.config.tensors is not None and a:
-            it.config.tensors.kept(x, a[0], st, fr.site(node) if node is not None else None)
+            it.config.tensors.kept(x, a[0], st, node, fr)
         if name == "add" and w.items is not None and not weak:
             k = it.key(a[0])
             keys = [it.key(v) for v in w.items]

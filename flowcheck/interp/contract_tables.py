@@ -14,6 +14,7 @@ __all__ = ["Contracts"]
 class Contracts:
     """``functions``, ``classes`` and ``externals`` map patterns to contracts, ``unknowns`` those of how something that is
     not known is reached. ``pure``: patterns of what lies outside and writes none of its arguments ("!": of what may).
+    ``entered``: the addresses of classes whose contracts do not hold for now.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Contracts:
         self.externals = dict(externals)
         self.unknowns = dict(unknowns)
         self.pure = tuple(pure)
+        self.entered: set[int] = set()
         self._plain = [k for k in self.functions if "." not in k]
         self._of_function: dict[int, Contract | None] = {}
         self._of_method: dict[tuple[int, int], Contract | None] = {}
@@ -47,7 +49,9 @@ class Contracts:
         return found
 
     def of_method(self, f: FuncV, c: ClassV) -> Contract | None:
-        """The contract of a method that is called on an instance of ``c``."""
+        """The contract of a method that is called on an instance of ``c``; none while its own body is run."""
+        if c.oid in self.entered:
+            return None
         key = (id(f.node), c.oid)
         if key not in self._of_method:
             self._of_method[key] = self._find_method(f, c)
@@ -67,7 +71,9 @@ class Contracts:
         return next((k for b in c.mro if f.cls in b.mro and (k := self._own(b)) is not None), None)
 
     def of_class(self, c: ClassV) -> Contract | None:
-        """The contract that stands for a class."""
+        """The contract that stands for a class; none while its own body is run."""
+        if c.oid in self.entered:
+            return None
         if c.oid not in self._of_class:
             self._of_class[c.oid] = next((k for b in c.mro if (k := self._own(b)) is not None), None)
         return self._of_class[c.oid]

@@ -33,14 +33,14 @@ from flowcheck.interp.values import (
 )
 from flowcheck.program.corpus import classes_of
 from flowcheck.program.modules import Module, Program
+from flowcheck.program.parts import sub_expressions
 from flowcheck.program.placing import FILLING, IN_ANNOTATIONS, Place
-from flowcheck.program.slicing import sub_expressions
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
 
-__all__ = ["asked", "filled", "joined"]
+__all__ = ["asked", "filled", "into_classes", "joined", "stored"]
 
 Holder = Ref | ClassV | ModuleV
 FILLERS = frozenset(FILLING.split("|"))
@@ -99,9 +99,11 @@ def _runs_later(it: Interpreter, fr: Frame | None) -> bool:
     return it.lazy_depth == 1 and fr is not None and fr.slice_of is not None and fr.slice_of[0].name not in CONSTRUCTORS
 
 
-def stored(it: Interpreter, holder: Holder, name: str, on_path: bool = False) -> Value | None:
+def stored(
+    it: Interpreter, holder: Holder, name: str, on_path: bool = False, called_only: bool = False
+) -> Value | None:
     """What functions elsewhere store in ``holder.name``; None when none does. ``on_path``: only those that a run does
-    not follow, and that are no constructors."""
+    not follow, and that are no constructors. ``called_only``: only those that some function calls, by the text."""
     if name in it.config.tracked or name.startswith("__"):
         return None
     if not isinstance(holder, Ref) and name not in it.program.places.names:
@@ -111,7 +113,7 @@ def stored(it: Interpreter, holder: Holder, name: str, on_path: bool = False) ->
         return None
     if not own and name not in it.program.places.names:
         return None
-    key = ("elsewhere", _identity(it, holder), name, on_path)
+    key = ("elsewhere", _identity(it, holder), name, on_path, called_only)
     if key in it.lazy:
         found = it.lazy[key]
         return None if found is UNBOUND else found
@@ -123,7 +125,7 @@ def stored(it: Interpreter, holder: Holder, name: str, on_path: bool = False) ->
         if own:
             values += _own(it, holder, name, on_path)  # type: ignore[arg-type]
         for place in it.program.places.of(name):
-            if not place.fills and _may_be(it, holder, place):
+            if not place.fills and _may_be(it, holder, place) and (not called_only or _is_called(it, place)):
                 values += _at(it, holder, name, place, on_path)
     finally:
         it.lazy_busy.discard(key)
@@ -132,6 +134,17 @@ def stored(it: Interpreter, holder: Holder, name: str, on_path: bool = False) ->
     result = union_of(values) if values else UNBOUND
     it.lazy[key] = result
     return None if result is UNBOUND else result
+
+
+def into_classes(it: Interpreter, path: str, line: int, name: str) -> Iterator[tuple[ClassV, Value]]:
+    """The classes into which the function of a line stores an attribute of that name, and what it stores."""
+    module = it.program.module_at(path)
+    f = next((f for f in module.functions() if f.line == line), None) if module is not None else None
+    for place in it.program.places.of(name) if module is not None and f is not None else ():
+        if (place.path, place.line) == (path, line) and not place.fills:
+            for receiver, value, frame in _resolved(it, module, f, name, place):  # type: ignore[arg-type]
+                held = _value(it, value, frame, f"{place.receiver}.{name}")
+                yield from ((x, held) for x in alternatives(receiver) if isinstance(x, ClassV))
 
 
 def filled(it: Interpreter, holder: Ref, name: str) -> bool:
@@ -197,6 +210,13 @@ def _own(it: Interpreter, holder: Ref, name: str, on_path: bool) -> list[Value]:
 
 
 # ----------------------------------------------------------------------------------------------------------- by the text
+def _is_called(it: Interpreter, place: Place) -> bool:
+    """Whether some function calls the one that holds a place: Python itself calls the methods with two underscores."""
+    module = it.program.module_at(place.path)
+    f = next((f for f in module.functions() if f.line == place.line), None) if module is not None else None
+    return f is None or f.name.startswith("__") or it.program.patches.is_called_inside(f.name.encode())
+
+
 def _may_be(it: Interpreter, holder: Holder, place: Place) -> bool:
     """Whether the text leaves it open that a place stores into the holder."""
     if place.own == "self" or not place.line:

@@ -6,12 +6,25 @@ are made without running ``__init__``, and hold the constructor's arguments.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flowcheck.interp import tensor_ops
-from flowcheck.interp.contents import Content, Normed, Opaque, Rows, Segment, Term, Width, named, value_of, width_of
+from flowcheck.interp.contents import (
+    Content,
+    Normed,
+    Opaque,
+    Rows,
+    Segment,
+    Term,
+    Width,
+    leaves,
+    named,
+    value_of,
+    width_of,
+)
 from flowcheck.interp.heap import Obj, State
 from flowcheck.interp.tensors import (
     is_tensor,
@@ -44,9 +57,11 @@ class Contract:
     ``inputs``: places or names of the tensors that it takes, in the order of the kind. ``width``: the attribute of the
     module that says how wide the result is (or several, the first that is known), or a factor. ``group``: the ranks over
     which a result is partial or reduced. ``complete``: attributes (or arguments) of which one that is true says that the
-    module reduces its result itself. ``split``: two attributes that differ where the module takes a part of the columns.
+    module reduces its result itself. ``split``: two attributes that differ where the module takes a part of the columns,
+    and ``parts`` the one that says of how many parts where the sizes do not.
     ``value``: what it returns. ``module``: the argument that is the module, where it is not the object whose method is
-    called. ``overwrites``: it may write its result into its input.
+    called. ``overwrites``: it may write its result into its input. ``sums``: where it sums its result over the ranks itself,
+    the attribute of an instance that says over how many; its own body is asked whether it does.
     """
 
     kind: str
@@ -55,11 +70,13 @@ class Contract:
     group: str | None = None
     complete: tuple[str, ...] = ()
     split: tuple[str, str] | None = None
+    parts: str = ""
     name: str = ""
     value: Any = None
     returns: str = ""
     module: int | str | None = None
     overwrites: bool = False
+    sums: str = ""
 
 
 @dataclass(slots=True)
@@ -155,7 +172,11 @@ def _owes(k: Contract, c: Call) -> str | bool | None:
     groups = k.group.split("|")
     if k.split is None:
         return groups[0] if c.sizes.get(groups[0]) != 1 else False
-    parts = _parts(*(c.attribute(n) for n in k.split))
+    sizes = tuple(c.attribute(n) for n in k.split)
+    parts = _parts(*sizes)
+    if parts is None and k.parts and None not in sizes:
+        said = c.attribute(k.parts)
+        parts = said.value if isinstance(said, Known) else None
     return False if parts == 1 else next((g for g in groups if parts is not None and c.sizes.get(g) == parts), None)
 
 
@@ -170,8 +191,8 @@ def _parts(whole: Value | None, part: Value | None) -> float | None:
 
 
 def _divided(whole: Value, part: Value) -> float | None:
-    if whole == part:
-        return 1
+    if whole == part and not (isinstance(whole, Unknown) and whole.key is None):
+        return 1  # two things of which nobody knows what they are may be different ones
     if isinstance(whole, Known) and isinstance(part, Known):
         return float(whole.value / part.value) if part.value else None
     if isinstance(whole, Unknown) and isinstance(part, Unknown) and isinstance(part.key, tuple) and len(part.key) == 4:
@@ -184,6 +205,9 @@ def _divided(whole: Value, part: Value) -> float | None:
 def _contribution(k: Contract, c: Call) -> Content:
     path = c.path + (f".{k.name}" if k.name else "")
     group = _owes(k, c)
+    model = c.it.config.tensors
+    if k.sums and group is False and model is not None:
+        group = model.owed(k, c)
     if group is None:
         return Content(frozenset(named(path).terms), f"whether {path} reduces its result is not known")
     return named(path, *((str(group),) if group else ()))
@@ -266,6 +290,18 @@ def _norm_add(k: Contract, c: Call) -> Value | None:
     if len(parts) > 1:
         normed = like(c.it, c.st, normed, _normed(c, normed, c.path), c.site)
     return tensor_ops.binary(c.it, "*", tensor_ops.added(c.it, normed, residual, c.st, c.site), scalar, c.st, c.site)
+
+
+def _add_gated(k: Contract, c: Call) -> Value | None:
+    """Adds one input, times a gate that is made of the others, to what the last one holds, in place."""
+    *sources, gated, out = (c.tensor(which) for which in k.inputs)
+    if gated is None or out is None or None in sources:
+        return None
+    made = opaque(c.st, c.path, [x for x in sources if x is not None], c.site)
+    gate = f"{c.path}#{zlib.crc32(''.join(sorted(leaves((made,)))).encode()):x}"
+    scaled = tuple(Segment(s.width, s.content.times(1, gate)) for s in read(c.st, gated))
+    tensor_ops.in_place(c.it, "+", out, like(c.it, c.st, gated, scaled, c.site), c.st, c.site)
+    return NONE
 
 
 def _reduced(k: Contract, c: Call, ref: Ref) -> tuple[Segment, ...]:
@@ -462,6 +498,7 @@ KINDS: dict[str, Kind] = {
     "add-norm": _add_norm,
     "norm-add": _norm_add,
     "add-norm-in-place": _add_norm_in_place,
+    "add-gated": _add_gated,
     "all-reduce": _all_reduce,
     "reduce-scatter": _reduce_scatter,
     "all-gather": _all_gather,

@@ -300,14 +300,45 @@ def apply_patches(it: Interpreter) -> None:
         if not isinstance(v, FuncV):
             continue
         given: list[Value] = [Unknown(f"{f.qualname}({p.name})") for p in f.params.items if p.default is None]
-        it.patching = True
-        try:
-            with it.outside(), it.uncharged(PATCH_BUDGET):
-                calls.call(it, v, given, {}, it.base_state, None, it.module_frame(module))
-        except (Dead, LazyCut):
-            continue
-        finally:
-            it.patching = False
+        _patch(it, v, given, {}, module)
+    for module, f, caller, texts in it.program.patches.given_classes:
+        v = global_value(it, module, f.name, it.base_state)
+        if isinstance(v, FuncV):
+            named = [text.partition("=") for text in texts]
+            given = [_written_argument(it, caller, text) for text, _, value in named if not value]
+            _patch(it, v, given, {k.strip(): _written_argument(it, caller, t) for k, _, t in named if t}, module)
+    for path, line, attribute in it.program.patches.by_methods_of_python:
+        for cls, stored in elsewhere.into_classes(it, path, line, attribute):
+            held = classes.class_attr(it, cls, attribute, it.base_state)
+            it.base_state.write(cls.oid).attrs[attribute] = stored if held is None else join(held, stored)
+            it.patched.add(attribute)
+
+
+def _patch(it: Interpreter, f: FuncV, given: list[Value], named: dict[str, Value], module: Module) -> None:
+    """Runs a function that may be called later for what it stores into classes and modules."""
+    it.patching = True
+    try:
+        with it.outside(), it.uncharged(PATCH_BUDGET):
+            calls.call(it, f, given, named, it.base_state, None, it.module_frame(module))
+    except (Dead, LazyCut):
+        pass
+    finally:
+        it.patching = False
+
+
+def _written_argument(it: Interpreter, module: Module, text: str) -> Value:
+    """What an argument means that is written as a name or a literal in a function of a module."""
+    text = text.strip()
+    if text[:1] in "\"'" and text[:1] == text[-1:]:
+        return Known(text[1:-1])
+    name = text.rpartition(".")[2]
+    v = global_value(it, module, text, it.base_state) if text.isidentifier() else None
+    if v is None and name[:1].isupper() and name.isidentifier():  # imported where it is used
+        homes = {m.path: (m, c) for m, c in it.program.corpus.classes_named(name)}
+        if len(homes) == 1:
+            ((home, _),) = homes.values()
+            v = global_value(it, home, name, it.base_state)
+    return v if v is not None else Unknown(text)
 
 
 def force(it: Interpreter, module: Module, name: str, v: Value) -> Value:

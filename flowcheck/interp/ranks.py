@@ -37,8 +37,9 @@ def note_limit(limits: dict[tuple[str, str, int], Site], key: Hashable, site: Si
     if isinstance(key, tuple) and len(key) == 4 and key[0] == "cmp" and isinstance(key[2], tuple):
         _, op, left, right = key
         kind = str(left[0])
-        if left in (("rows",), (kind, ("rows",))) and isinstance(right, tuple) and type(right[1]) is int:
-            limits.setdefault((kind, str(op), right[1]), site)
+        number = right[1] if isinstance(right, tuple) and len(right) > 1 else None
+        if left in (("rows",), (kind, ("rows",))) and type(number) is int:
+            limits.setdefault((kind, str(op), number), site)
 
 
 def group_of_test(v: Value) -> str | None:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flowcheck.interp import functions, kernels, tensor_methods, tensor_ops
-from flowcheck.interp.contents import Content, Segment, value_of, width_of
+from flowcheck.interp.contents import Content, value_of, width_of
 from flowcheck.interp.contract_tables import Contracts
 from flowcheck.interp.frames import CallEvent
 from flowcheck.interp.heap import Obj, State
+from flowcheck.interp.keeps import Kept, asking
 from flowcheck.interp.kernels import Contract
 from flowcheck.interp.tensors import is_tensor, read, site_text, tensors_in, view_of, widened, write
 from flowcheck.interp.torch_modules import LAYERS, LINEAR, sized
@@ -50,16 +50,6 @@ Given = tuple["list[Value]", "dict[str, Value]"]
 OnFunction = Callable[["Interpreter", FuncV, "list[Value]", "dict[str, Value]", State, "Site | None", "Frame"], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A tensor that was put into a list: the addresses of both, what it held then, and where that stands."""
-
-    container: int
-    tensor: int
-    segments: tuple[Segment, ...]
-    site: Site | None
-
-
 class TensorModel(Contracts):
     """Contracts by name, and the names of modules.
 
@@ -68,7 +58,8 @@ class TensorModel(Contracts):
     ``absent``: what the configuration was asked for and does not say, and whether the code's own default holds then.
     ``on_function`` sees every call of a function of the tree, ``on_contract`` what every contract made of a call,
     ``on_layer`` the making of every module of PyTorch's own. ``limits``: numbers with which a number of rows was compared:
-    whose rows ("rows", "share", "gathered"), the operator, the number, and where.
+    whose rows ("rows", "share", "gathered"), the operator, the number, and where. ``sums``: what the bodies of modules that
+    sum their results themselves were found to owe.
     """
 
     def __init__(
@@ -90,6 +81,13 @@ class TensorModel(Contracts):
         self.on_contract: Callable[[Contract, kernels.Call, Value | None], None] | None = None
         self.on_layer: Callable[[Ref, Obj, Site | None], None] | None = None
         self.limits: dict[tuple[str, str, int], Site] = {}
+        self.sums: dict[tuple[int, str], str | bool | None] = {}
+
+    def owed(self, contract: Contract, call: kernels.Call) -> str | bool | None:
+        """The group over which a module that should sum its result leaves it partial (see :mod:`own_sums`)."""
+        from flowcheck.interp.own_sums import owed
+
+        return owed(self, contract, call)
 
     # ------------------------------------------------------------------------------------------------- attributes
     def attribute(
@@ -210,9 +208,10 @@ class TensorModel(Contracts):
             it.may_raise(st, node, fr)
         return [self.element(it, ref, st) for _ in range(n)]
 
-    def kept(self, container: Value, v: Value, st: State, site: Site | None) -> None:
+    def kept(self, container: Value, v: Value, st: State, node: ir.Node | None, fr: Frame) -> None:
         """A value is put into a list: what a tensor holds at that moment may be overwritten later."""
         if isinstance(container, Ref):
+            site = asking(container, st.obj(container.oid).site, fr) or (fr.site(node) if node is not None else None)
             for x in alternatives(v):
                 if isinstance(x, Ref) and is_tensor(x, st):
                     self.keeps.append(Kept(container.oid, x.oid, read(st, x), site))

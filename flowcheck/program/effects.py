@@ -32,7 +32,10 @@ _FILLS = (
         rb"\.(?:append|appendleft|extend|update|add|pop|insert|remove|clear|setdefault|discard|popitem|sort|reverse)\("
     ),
 )
-_FILLED = re.compile(rb"[ \t]+(?:del[ \t]+)?(\w+)")
+_FILLED = re.compile(rb"[ \t]+(?:del[ \t]+)?(\w+)((?:\.\w+)?)")
+_STORES = re.compile(rb"\.\w+[ \t]*[-+*/|&]?=(?!=)")
+_STORED = re.compile(rb"[ \t]+(\w+)")
+_NONLOCAL = re.compile(rb"^[ \t]+nonlocal[ \t]", re.M)
 _HEAD = re.compile(rb"\)[ \t]*(?:->[^\n]*)?:[ \t]*(?:#[^\n]*)?\n")
 _GLOBAL = re.compile(rb"global[ \t]+([^\n#]+)")
 _BASES = re.compile(rb"[ \t]*\(([^)]*)\)")
@@ -84,16 +87,22 @@ def _registered(data: bytes) -> Iterator[tuple[int, str]]:
             yield m.end(), before.group(1).decode()
 
 
-def _filled(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Statements that change a container which a plain name means, other than ``self``: where the line begins, and the
-    name."""
+def _filled(data: bytes) -> Iterator[tuple[int, bytes, bool]]:
+    """Statements that change what a plain name means, other than ``self``: where the line begins, the name, and whether
+    an attribute of the object is changed, not the object as a container."""
     for pattern in _FILLS:
         for m in pattern.finditer(data):
             at = m.start()
             begin = data.rfind(b"\n", 0, at) + 1
             before = _FILLED.fullmatch(data, begin, at)
             if before is not None and before.group(1) != b"self":
-                yield begin, before.group(1)
+                yield begin, before.group(1), bool(before.group(2))
+    for m in _STORES.finditer(data):
+        at = m.start()
+        begin = data.rfind(b"\n", 0, at) + 1
+        before = _STORED.fullmatch(data, begin, at)
+        if before is not None and before.group(1) != b"self":
+            yield begin, before.group(1), True
 
 
 class Effects:
@@ -126,7 +135,7 @@ class Effects:
         self._texts = texts
         self._files = texts.files
         self._constructs = constructs
-        self._common = frozenset(common)
+        self.common = frozenset(common)
         self.defs: list[_Def] = []
         self._at: dict[tuple[str, int], int] = {}
         self._known: set[str] = set()
@@ -136,8 +145,14 @@ class Effects:
         self.swallowing: set[str] = {"suppress"}
         """Names of classes and functions that may make context managers which go on after an exception."""
         self.filling: set[tuple[str, int]] = set()
-        """Functions that change a container which they are given: path and line."""
+        """Functions that change a container or an object which they are given: path and line."""
         self.filling_names: set[str] = set()
+        """The names of those that change a container."""
+        self.storing_names: set[str] = set()
+        """The names of those that change an attribute of an object."""
+        self.cells: set[tuple[str, int]] = set()
+        """Functions that change a variable of the function around them, which others there may read: path and line."""
+        self.cell_names: set[str] = set()
         self.files = 0
         self._build(Wanted(seeds), re.compile(beyond, re.M) if beyond else None)
 
@@ -166,7 +181,7 @@ class Effects:
                         continue
                     if kind == "f":
                         targets = [j for j in found if self.defs[j].indent == 0]
-                    elif name in self._common or name.startswith("__"):
+                    elif name in self.common or name.startswith("__"):
                         continue
                     else:
                         targets = [j for j in found if self.defs[j].indent]
@@ -332,6 +347,11 @@ class Effects:
             if taken is not None:
                 names.update(taken.within(header, end))
             calls.append((path, names))
+        if self._values and b"nonlocal" in data:  # it changes what other functions read, whatever that is
+            for hit in _NONLOCAL.finditer(data):
+                inner = max((d for d in self.defs[first:] if d.start < hit.start() < d.end), key=lambda d: d.start)
+                self.cells.add((inner.path, inner.line))
+                self.cell_names.add(inner.name)
         self._note_filling(path, data, first)
         self._spans[path] = range(first, len(self.defs))
         if b"global" in data:
@@ -356,7 +376,7 @@ class Effects:
         """Notes the functions of a file, those from ``first`` on, that change a container which is a parameter."""
         starts = [d.start for d in self.defs[first:]]
         heads: dict[int, set[bytes]] = {}
-        for at, name in _filled(data):
+        for at, name, is_store in _filled(data):
             i = first + bisect_right(starts, at) - 1
             if i < first or self.defs[i].end <= at:
                 continue
@@ -366,15 +386,15 @@ class Effects:
                 heads[i] = set(_PARAMETER.findall(data[d.start : end.start() if end is not None else d.end]))
             if name in heads[i]:
                 self.filling.add((d.path, d.line))
-                self.filling_names.add(d.name)
+                (self.storing_names if is_store else self.filling_names).add(d.name)
 
     def fills(self, path: str, line: int) -> bool:
-        """Whether a function changes a container that it is given."""
+        """Whether a function changes a container or an object that it is given."""
         return (path, line) in self.filling
 
     def relevant(self, path: str, line: int) -> bool:
         """Whether a function may matter. One that the index does not hold (nested, generated) does."""
-        if (path, line) in self._relevant:
+        if (path, line) in self._relevant or (path, line) in self.cells:
             return True
         return (path, line) not in self._at and path in self._known
 

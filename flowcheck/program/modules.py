@@ -10,9 +10,10 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from flowcheck.program.parts import target_names
 from flowcheck.program.patching import Patches
 from flowcheck.program.placing import Places
-from flowcheck.program.slicing import SliceCache, target_names
+from flowcheck.program.slicing import SliceCache
 from flowcheck.program.spelling import leaves
 from flowcheck.program.texts import Texts
 from flowcheck.syntax import ir
@@ -138,6 +139,7 @@ class Module:
                     root = _root(s.value.args[0].value)
                     if root is not None:
                         self._bind(root, top)
+                        self.ordered = self.ordered or root[:1].isupper()
                 elif root is not None and isinstance(s.value.func, ir.Attribute):
                     self._bind(root, top)
                 effects.append(s)

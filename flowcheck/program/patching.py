@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from flowcheck.program.slicing import root_of, sub_expressions
+from flowcheck.program.parts import root_of, sub_expressions
 from flowcheck.program.texts import Definition
 from flowcheck.syntax import ir
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from flowcheck.program.modules import Module, Program
 
 __all__ = ["Patches"]
+
+T = TypeVar("T")
 
 _STORE = re.compile(rb"\.(\w+)[ \t]*=(?!=)")
 _STORED_INTO = re.compile(rb"(?:^|:)[ \t]*([A-Za-z_]\w*)((?:\.\w+)*)\Z")
@@ -40,17 +42,24 @@ DEEPEST = 3
 """How many calls may lie between a module's top level and the function that stores."""
 
 
+def _listed(find: Callable[[Patches], Iterator[T]]) -> Callable[[Patches], list[T]]:
+    """All that a method finds, at once: every walk over a tree asks for the same."""
+    return lambda self: list(find(self))
+
+
 class _Function:
     """A function at a module's top level, or a method of a class there, that stores into what it does not make."""
 
-    __slots__ = ("is_method", "line", "name", "path", "to_a_class")
+    __slots__ = ("holder", "line", "name", "path", "receivers", "stored", "to_a_class")
 
-    def __init__(self, name: str, path: str, line: int, is_method: bool) -> None:
+    def __init__(self, name: str, path: str, line: int, holder: str) -> None:
         self.name = name
         self.path = path
         self.line = line
-        self.is_method = is_method
+        self.holder = holder  # of a method, its class
         self.to_a_class = False
+        self.receivers: set[str] = set()  # the names of what else it stores into
+        self.stored: set[str] = set()  # the names of what it replaces in classes
 
 
 class Patches:
@@ -60,12 +69,12 @@ class Patches:
         self._program = program
         self._texts = program.texts
         self.roots: set[str] = set()
-        """Modules that are imported though no other one does."""
+        """Modules that are imported though no other one does: to be named before anything is asked."""
 
     @property
     def at_import(self) -> Iterator[tuple[Module, list[ir.Stmt]]]:
-        """The modules that change others when they are imported, and their statements that may. Modules that nothing
-        imports are left out."""
+        """The modules that change others when they are imported, and their statements that may, with those before that take
+        something of another module: it may be what is replaced. Modules that nothing imports are left out."""
         for module, found in self._at_import:
             if self._program.is_imported(module) or module.name in self.roots:
                 yield module, found
@@ -80,24 +89,61 @@ class Patches:
                 [s for s in module.body if not _is_main(s) and self._changes(module, s)] if module is not None else []
             )
             if module is not None and found:
-                out.append((module, found))
+                before = module.body[: module.body.index(found[-1]) + 1]
+                out.append((module, [s for s in before if s in found or self._keeps(module, s)]))
         self._texts.forget_calls()
         return out
 
-    @property
+    @cached_property
+    @_listed
     def later(self) -> Iterator[tuple[Module, ir.FunctionDef]]:
         """The functions that replace functions of classes and modules, and that something may call after the imports."""
         for each in self._functions.values():
             if not each.to_a_class or each.name.startswith("__"):
                 continue
-            if not self._is_called_inside(each.name.encode()):
+            if not self.is_called_inside(each.name.encode()):
                 continue
             module = self._program.module_at(each.path)
             f = next((f for f in module.functions() if f.line == each.line), None) if module is not None else None
             if module is not None and f is not None:
                 yield module, f
 
-    def _is_called_inside(self, name: bytes) -> bool:
+    @cached_property
+    @_listed
+    def given_classes(self) -> Iterator[tuple[Module, ir.FunctionDef, Module, list[str]]]:
+        """The functions that replace functions of a parameter, and that a function gives a class to: their modules and
+        definitions, the module of the call, and the texts of its arguments."""
+        for each in self._functions.values():
+            if not each.receivers or each.name.startswith("__"):
+                continue
+            name = each.name.encode()
+            called = re.compile(name + rb"\(([^()\n]*\b[A-Z]\w*[^()\n]*)\)")  # it starts with a literal: that is fast
+            for path, data in self._texts.files.items():
+                for m in called.finditer(data) if name in data else ():
+                    line = data[data.rfind(b"\n", 0, m.start()) + 1 : m.start()]
+                    if line[:1] not in (b" ", b"\t") or line.rstrip().endswith(b"def") or line[-1:].isalnum():
+                        continue
+                    given = [a.strip() for a in m.group(1).decode().split(",")]
+                    if not any(self._program.places.is_class(a.rpartition(".")[2]) for a in given):
+                        continue
+                    module, caller = self._program.module_at(each.path), self._program.module_at(path)
+                    f = next((f for f in module.functions() if f.line == each.line), None) if module else None
+                    if module is not None and f is not None and caller is not None:
+                        yield module, f, caller, given
+
+    @cached_property
+    @_listed
+    def by_methods_of_python(self) -> Iterator[tuple[str, int, str]]:
+        """Constructors, and other methods that Python calls, which replace functions of classes: where such a method is,
+        and the name of what it replaces. Those of classes that no function makes are left out."""
+        for each in self._functions.values():
+            if not each.stored or not each.name.startswith("__"):
+                continue
+            if self._program.tree.module_name(each.path) in self.roots or self.is_called_inside(each.holder.encode()):
+                for name in sorted(each.stored):
+                    yield each.path, each.line, name
+
+    def is_called_inside(self, name: bytes) -> bool:
         """Whether a function calls one of that name, or hands it on."""
         called = re.compile(rb"^[ \t]+(?!def |class |@|from |import )[^\n#]*(?<!def )\b" + name + rb"\b", re.M)
         for path, data in self._texts.files.items():
@@ -133,8 +179,13 @@ class Patches:
                 if not to_a_class and (outer or (name and name not in self._defined)):
                     continue  # an attribute of some object
                 line = data.count(b"\n", 0, d.line_start) + 1
-                f = functions.setdefault((path, line), _Function(d.name, path, line, outer == 1))
-                f.to_a_class |= to_a_class and name in self._defined
+                holder = around[0].name if outer else ""
+                f = functions.setdefault((path, line), _Function(d.name, path, line, holder))
+                if to_a_class and name in self._defined:
+                    f.to_a_class = True
+                    f.stored.add(name.decode())
+                elif not outer and not rest:
+                    f.receivers.add(root.decode())
         return frozenset(direct), functions
 
     @property
@@ -163,6 +214,7 @@ class Patches:
     def _callers(self) -> frozenset[str]:
         """The names of functions that store, and of those at the top level of modules that call one by a plain name."""
         names = {f.name for f in self._functions.values() if not f.name.startswith("__")}
+        names |= {f.holder for f in self._functions.values() if f.stored and f.holder}
         for _ in range(DEEPEST - 1):
             around = (self._around(path, at)[:1] for path, at in self._calls_before(_INSIDE, names))
             more = {d.name for first in around for d in first if not d.is_class}
@@ -227,6 +279,32 @@ class Patches:
             ):
                 return True
         return False
+
+    def _keeps(self, module: Module, s: ir.Stmt) -> bool:
+        """Whether a statement of a module's top level reads an attribute of what it imports from the tree."""
+        parts: object = s
+        if isinstance(s, ir.FunctionDef):
+            parts = (s.params, s.decorators)
+        elif isinstance(s, (ir.Import, ir.ImportFrom)):
+            return False
+        for x in sub_expressions(parts):
+            root: str | None = None
+            if isinstance(x, ir.Attribute):
+                root = root_of(x)
+            elif isinstance(x, ir.Call) and isinstance(x.func, ir.Name) and x.func.id in ("getattr", "vars") and x.args:
+                root = root_of(x.args[0].value)
+            if root is not None and self._is_of_the_tree(module, root):
+                return True
+        return False
+
+    def _is_of_the_tree(self, module: Module, name: str) -> bool:
+        """Whether a module imports a name from the tree."""
+        program = self._program
+        return any(
+            (isinstance(s, ir.ImportFrom) and program.inside(program.resolve(module, s)))
+            or (isinstance(s, ir.Import) and any(program.inside(dotted) for dotted, _ in s.names))
+            for s in module.bindings.get(name, ())
+        )
 
     @staticmethod
     def _is_anothers(module: Module, target: ir.Attribute | ir.Subscript) -> bool:

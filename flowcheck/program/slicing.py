@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from flowcheck.program.parts import names_in, root_of, sub_expressions, target_names
+from flowcheck.program.raising import LEFT_OUT, may_raise, replace_case
 from flowcheck.syntax import ir
 
-__all__ = ["Criterion", "SliceCache", "names_in", "slice_body", "sub_expressions", "with_raises"]
+__all__ = ["Criterion", "SliceCache", "slice_body"]
 
 MUTATORS = frozenset(
     {
@@ -26,65 +28,15 @@ MUTATORS = frozenset(
 )  # fmt: skip
 
 
-ITEM_SETTERS = frozenset({"setitem", "delitem", "__setitem__", "__delitem__"})
+ITEM_SETTERS = frozenset(
+    {
+        "setitem", "delitem", "__setitem__", "__delitem__", "iadd", "ior", "iand", "isub", "ixor", "iconcat", "heappush",
+        "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right", "shuffle",
+    }
+)  # fmt: skip
 """Functions and unbound methods that change the container that is their first argument."""
 
-
-def target_names(target: ir.Expr) -> Iterator[str]:
-    """The names that an assignment target binds; attributes and subscripts bind none."""
-    if isinstance(target, ir.Name):
-        yield target.id
-    elif isinstance(target, (ir.TupleExpr, ir.ListExpr)):
-        for item in target.items:
-            yield from target_names(item)
-    elif isinstance(target, ir.Star):
-        yield from target_names(target.value)
-
-
 UNEVALUATED = "a value that was not evaluated"
-LEFT_OUT = "a statement that is left out"
-
-
-def children(node: object) -> Iterator[object]:
-    """The direct parts of an expression or statement."""
-    for name in _fields_of(type(node)):
-        yield getattr(node, name)
-
-
-_FIELDS: dict[type, tuple[str, ...]] = {}
-
-
-def _fields_of(kind: type) -> tuple[str, ...]:
-    found = _FIELDS.get(kind)
-    if found is None:
-        found = _FIELDS[kind] = tuple(n for n in kind.__struct_fields__ if n != "nid")  # type: ignore[attr-defined]
-    return found
-
-
-def sub_expressions(node: object) -> Iterator[ir.Node]:
-    """Every expression node inside ``node``, itself included; nested function bodies are entered too."""
-    stack: list[object] = [node]
-    while stack:
-        x = stack.pop()
-        if isinstance(x, ir.Node):
-            yield x
-            for name in _fields_of(type(x)):
-                part = getattr(x, name)
-                if isinstance(part, (ir.Node, tuple)):
-                    stack.append(part)
-        elif isinstance(x, tuple):
-            stack.extend(x)
-
-
-def names_in(node: object) -> set[str]:
-    """The names that an expression or statement mentions."""
-    return {x.id for x in sub_expressions(node) if isinstance(x, ir.Name)}
-
-
-def root_of(e: ir.Expr) -> str | None:
-    while isinstance(e, (ir.Attribute, ir.Subscript, ir.Star, ir.Call)):
-        e = e.func if isinstance(e, ir.Call) else e.value
-    return e.id if isinstance(e, ir.Name) else None
 
 
 TAKES_OUT = frozenset({"get", "setdefault", "pop", "popleft", "popitem", "values", "items", "__getitem__"})
@@ -135,6 +87,62 @@ def _taken_from(e: ir.Expr) -> Iterator[str]:
             yield from _taken_from(x)
 
 
+_MAKERS = frozenset(
+    {"list", "dict", "set", "deque", "defaultdict", "OrderedDict", "Counter", "bytearray", "Queue", "SimpleQueue"}
+)
+
+
+def _containers(body: tuple[ir.Stmt, ...]) -> dict[str, bool]:
+    """The locals that a body binds to a container which it makes there (True), or to an instance of a class (False)."""
+    found: dict[str, bool] = {}
+    for x in sub_expressions(body):
+        pairs: list[tuple[ir.Expr, ir.Expr]] = []
+        if isinstance(x, (ir.Assign, ir.AnnAssign)) and x.value is not None:
+            for t in x.targets if isinstance(x, ir.Assign) else (x.target,):
+                if isinstance(t, ir.TupleExpr) and isinstance(x.value, ir.TupleExpr):
+                    pairs += zip(t.items, x.value.items, strict=False)
+                else:
+                    pairs.append((t, x.value))
+        elif isinstance(x, ir.Walrus):
+            pairs.append((x.target, x.value))
+        for target, v in pairs:
+            if isinstance(target, ir.Name):
+                if _makes_container(v):
+                    found[target.id] = True
+                elif isinstance(v, ir.Call) and _name_of(v.func)[:1].isupper():
+                    found.setdefault(target.id, False)
+    return found
+
+
+def _makes_container(e: ir.Expr) -> bool:
+    if isinstance(e, (ir.ListExpr, ir.DictExpr, ir.SetExpr, ir.Comp)):
+        return True
+    if isinstance(e, (ir.IfExp, ir.BoolOp)):
+        return any(_makes_container(x) for x in (e.values if isinstance(e, ir.BoolOp) else (e.body, e.orelse)))
+    if isinstance(e, ir.BinOp):
+        return _makes_container(e.left) or _makes_container(e.right)
+    if isinstance(e, ir.Call):
+        return _name_of(e.func) in _MAKERS or (isinstance(e.func, ir.Attribute) and _makes_container(e.func.value))
+    return False
+
+
+def _given(e: ir.Expr) -> Iterator[str]:
+    """The locals whose containers an argument hands over: as they are, inside others, or by a method that changes them."""
+    if isinstance(e, ir.Name):
+        yield e.id
+    elif isinstance(e, (ir.Subscript, ir.Star)) or (isinstance(e, ir.Attribute) and e.attr in MUTATORS):
+        yield from _given(e.value)
+    elif isinstance(e, (ir.TupleExpr, ir.ListExpr)):
+        for x in e.items:
+            yield from _given(x)
+    elif isinstance(e, ir.DictExpr):
+        for _, x in e.items:
+            yield from _given(x)
+    elif isinstance(e, (ir.BoolOp, ir.IfExp)):
+        for x in e.values if isinstance(e, ir.BoolOp) else (e.body, e.orelse):
+            yield from _given(x)
+
+
 class SliceCache:
     """What slices of one program's nodes have in common: the parts of an expression, and finished slices.
 
@@ -145,6 +153,7 @@ class SliceCache:
         self._parts: dict[int, tuple[object, tuple[ir.Node, ...]]] = {}
         self._names: dict[int, tuple[object, frozenset[str]]] = {}
         self._aliases: dict[int, tuple[object, dict[str, set[str]]]] = {}
+        self._containers: dict[int, tuple[object, dict[str, bool]]] = {}
         self.slices: dict[tuple[object, ...], tuple[ir.Stmt, ...]] = {}
         self.paths: dict[int, tuple[object, tuple[ir.Expr, ...]]] = {}
         """The names and attribute chains of expressions, as tests of them ask for them."""
@@ -156,6 +165,13 @@ class SliceCache:
         found = self._aliases.get(id(body))
         if found is None:
             found = self._aliases[id(body)] = (body, _aliases(body))
+        return found[1]
+
+    def containers(self, body: tuple[ir.Stmt, ...]) -> dict[str, bool]:
+        """The locals that hold a container, or an object (False), which the body makes."""
+        found = self._containers.get(id(body))
+        if found is None:
+            found = self._containers[id(body)] = (body, _containers(body))
         return found[1]
 
     def parts(self, node: ir.Node) -> tuple[ir.Node, ...]:
@@ -184,7 +200,8 @@ class Criterion:
     "drop" it, or "keep" it with a value that is not evaluated unless it is cheap. ``managers``: keep every with-item.
     ``outer``: whether a name is bound outside the function: a container that it holds outlives the call. ``swallows``:
     whether what is called by a name makes a context manager that may go on after an exception. ``fills``: whether what is
-    called by a name may change a container that it is given.
+    called by a name may change a container that it is given. ``follows``: whether a call may be one of a function of the tree.
+    ``stores``: whether what is called by a name may change an attribute of an object that it is given.
     """
 
     statement: Callable[[ir.Stmt], bool]
@@ -195,12 +212,15 @@ class Criterion:
     outer: Callable[[str], bool] = lambda name: False
     swallows: Callable[[str], bool] = lambda name: name == "suppress"
     fills: Callable[[str], bool] = lambda name: False
+    follows: Callable[[ir.Call], bool] = lambda call: False
+    stores: Callable[[str], bool] = lambda name: False
 
 
 class _Slicer:
-    def __init__(self, c: Criterion, params: frozenset[str], cache: SliceCache, aliases: dict[str, set[str]]) -> None:
+    def __init__(self, c: Criterion, params: frozenset[str], cache: SliceCache, body: tuple[ir.Stmt, ...]) -> None:
         self.c = c
-        self.aliases = aliases
+        self.aliases = cache.aliases(body)
+        self.containers = cache.containers(body)
         self.cache = cache
         self.params = params
         self.needed: set[str] = set()
@@ -234,9 +254,18 @@ class _Slicer:
             return False
         return any(
             (isinstance(x, ir.Walrus) and isinstance(x.target, ir.Name) and x.target.id in self.needed)
-            or (isinstance(x, ir.Call) and self._changes_needed(x))
+            or (isinstance(x, ir.Call) and (self._changes_needed(x) or self._hands_over_needed(x)))
             for x in self.cache.parts(node)
         )
+
+    def _hands_over_needed(self, c: ir.Call) -> bool:
+        """Whether a function that may be one of the tree is given a container that a needed local holds."""
+        if not c.args or self.needed.isdisjoint(self.containers):
+            return False
+        given = {name for a in c.args for name in _given(a.value)} & self.needed & self.containers.keys()
+        if any(self.containers[n] for n in given) and self.c.follows(c):
+            return True
+        return bool(given) and self.c.stores(_name_of(c.func))
 
     def _changes_needed(self, c: ir.Call) -> bool:
         f = c.func
@@ -257,7 +286,7 @@ class _Slicer:
             kept = self.statement(s, after or bool(out), in_loop)
             if kept is not None:
                 out.append(kept)
-            elif guarded and _may_raise(s) and not (out and isinstance(out[-1], ir.Opaque)):
+            elif guarded and may_raise(s) and not (out and isinstance(out[-1], ir.Opaque)):
                 out.append(ir.Opaque(s.nid, LEFT_OUT))
         out.reverse()
         return tuple(out)
@@ -394,7 +423,9 @@ class _Slicer:
 
     def outlives(self, e: ir.Expr) -> bool:
         """Whether an expression names something that is there after the call: an attribute, or an outer name."""
-        return isinstance(e, ir.Attribute) or (isinstance(e, ir.Name) and self.c.outer(e.id))
+        if not isinstance(e, ir.Name):
+            return isinstance(e, ir.Attribute)
+        return self.c.outer(e.id) or any(e.id in names and self.c.outer(n) for n, names in self.aliases.items())
 
     def cheap(self, e: ir.Expr) -> bool:
         """No call, and no local that would have to be computed for it."""
@@ -480,17 +511,6 @@ class _Slicer:
         return replace(s, body=body or (ir.Pass(s.nid),), handlers=handlers, orelse=orelse, final=final)
 
 
-def _may_raise(s: ir.Stmt) -> bool:
-    if isinstance(s, ir.ExprStmt):
-        return not isinstance(s.value, (ir.Const, ir.Name))
-    if isinstance(s, (ir.Assign, ir.AnnAssign)):
-        return s.value is not None and not isinstance(s.value, (ir.Const, ir.Name))
-    return not isinstance(
-        s,
-        (ir.Pass, ir.Break, ir.Continue, ir.Global, ir.Nonlocal, ir.Import, ir.ImportFrom, ir.FunctionDef, ir.ClassDef),
-    )
-
-
 def _nothing(body: tuple[ir.Stmt, ...]) -> bool:
     return all(isinstance(s, ir.Opaque) and s.reason == LEFT_OUT for s in body)
 
@@ -498,10 +518,6 @@ def _nothing(body: tuple[ir.Stmt, ...]) -> bool:
 def _name_of(f: ir.Expr | None) -> str:
     """The last name of a dotted one."""
     return f.attr if isinstance(f, ir.Attribute) else f.id if isinstance(f, ir.Name) else ""
-
-
-def replace_case(k: ir.Case, body: tuple[ir.Stmt, ...]) -> ir.Case:
-    return ir.Case(k.nid, k.pattern, k.guard, body)
 
 
 def _only_raises(body: tuple[ir.Stmt, ...]) -> bool:
@@ -521,7 +537,7 @@ def slice_body(
     body: tuple[ir.Stmt, ...], criterion: Criterion, params: frozenset[str], cache: SliceCache
 ) -> tuple[ir.Stmt, ...]:
     """The statements of ``body`` that ``criterion`` needs."""
-    slicer = _Slicer(criterion, params, cache, cache.aliases(body))
+    slicer = _Slicer(criterion, params, cache, body)
     if criterion.keep_stores:
         slicer.needed |= _declared(body)
     result: tuple[ir.Stmt, ...] = ()
@@ -534,46 +550,3 @@ def slice_body(
     if slicer.grew:
         return body
     return result
-
-
-def with_raises(body: tuple[ir.Stmt, ...], kept: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
-    """A slice with a mark wherever ``body`` holds statements that are left out of it and may raise.
-
-    Whoever calls the function may catch what they raise: some of what is kept has not happened then.
-    """
-    found = {s.nid: s for s in kept}
-    if not any(s.nid in found for s in body):
-        return kept
-    out: list[ir.Stmt] = []
-    for s in body:
-        same = found.get(s.nid)
-        if same is not None and not (isinstance(same, ir.Opaque) and same.reason == LEFT_OUT):
-            out.append(_with_raises_inside(s, same))
-        elif _may_raise(s) and not (out and isinstance(out[-1], ir.Opaque)):
-            out.append(ir.Opaque(s.nid, LEFT_OUT))
-    return tuple(out)
-
-
-def _with_raises_inside(s: ir.Stmt, kept: ir.Stmt) -> ir.Stmt:
-    if s is kept:
-        return kept
-    if isinstance(s, ir.With) and isinstance(kept, (ir.With, ir.If)):
-        return replace(kept, body=with_raises(s.body, kept.body))
-    if isinstance(s, (ir.If, ir.For, ir.While)) and isinstance(kept, (ir.If, ir.For, ir.While)):
-        return replace(kept, body=with_raises(s.body, kept.body), orelse=with_raises(s.orelse, kept.orelse))
-    if isinstance(s, ir.Match) and isinstance(kept, ir.Match):
-        pairs = zip(s.cases, kept.cases, strict=True)
-        return replace(kept, cases=tuple(replace_case(k, with_raises(whole.body, k.body)) for whole, k in pairs))
-    if isinstance(s, ir.Try) and isinstance(kept, ir.Try):
-        handlers = tuple(
-            ir.Handler(k.nid, k.type, k.name, with_raises(whole.body, k.body))
-            for whole, k in zip(s.handlers, kept.handlers, strict=True)
-        )
-        return replace(
-            kept,
-            body=with_raises(s.body, kept.body),
-            handlers=handlers,
-            orelse=with_raises(s.orelse, kept.orelse),
-            final=with_raises(s.final, kept.final),
-        )
-    return kept

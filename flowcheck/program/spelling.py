@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from flowcheck.program.slicing import children, sub_expressions, target_names
+from flowcheck.program.parts import children, sub_expressions, target_names
 from flowcheck.syntax import ir
 
 __all__ = ["leaves"]

@@ -180,6 +180,20 @@ def test_a_state_that_certainly_is_no_boundary_is_named() -> None:
     assert "without the residual" in finding.message
 
 
+@pytest.mark.parametrize("left", [None, 32], ids=["no-boundary", "another-one"])
+def test_a_state_that_is_written_over_after_its_capture_is_named_by_what_it_was(left: int | None) -> None:
+    kept = row(E, EAGER, 3, left, 59, reason="contributions without the residual")
+    first, second, third = kept.states
+    lost = replace(second, overwritten=place(MODEL, 95), meant=31)
+    facts = served(replace(kept, states=(first, lost, third)), repair=Repair((3, 31, 59), (), "none does"))
+    (finding,) = found(facts, made(3, 31, 59))
+    assert (finding.rule, finding.place) == ("HS201", place(MODEL, 88))
+    assert "boundary 31" in finding.message
+    assert "overwritten" in finding.message
+    assert any(step.place == place(MODEL, 95) for step in finding.evidence)
+    assert "copy" in finding.fix.lower()
+
+
 def test_a_target_without_the_method_is_violated_and_one_that_is_not_registered_is_open() -> None:
     hookless = NoModel("A", "A", "set_layers", "A has no set_layers", place(MODEL, 7), ("language_model",))
     (finding,) = found(served(missing=hookless), made(3, 31, 59))

@@ -30,6 +30,7 @@ def made(cls, batch, runner):
 
 REPLACEMENT = classmethod(made)
 """
+HARMLESS_BATCH = BATCH.replace("capture_hidden_mode = CaptureHiddenMode.LAST", "seen = True")
 READ = """
 def REPLACEMENT(self):
     return False
@@ -88,14 +89,15 @@ TARGETS = (
     ("metadata", METADATA, "LogitsMetadata", "from_forward_batch", "HS103 HS104"),
 )
 
-QUESTIONS = {("a-batch", way) for way in ("in-a-loop", "by-a-name", "in-the-body-of-a-class", "past-the-class")}
-"""Patches whose replacement calls what it replaced: where the store is run ahead of the rest of its module, the two are told
-apart no more, and a question is left."""
-
 
 def patched(text: str) -> tuple[Edit, Edit]:
     """A module that the scheduler's imports."""
     return (PATCH, "", HEAD + lines(text, 0)), imports("import sglang.srt.patches  # noqa: F401", SCHEDULER)
+
+
+def applied(text: str, way: str, cls: str, attribute: str) -> str:
+    """What a module says that replaces an attribute of a class in one of the ways."""
+    return f"{text}\n\n{textwrap.dedent(way).strip()}\n".replace("{c}", cls).replace("{a}", attribute)
 
 
 def called(text: str, where: str) -> tuple[Edit, ...]:
@@ -109,6 +111,39 @@ def called(text: str, where: str) -> tuple[Edit, ...]:
     )
 
 
+def started(text: str, call: str, imported: str) -> tuple[Edit, ...]:
+    """A module of which the scheduler's constructor calls something."""
+    return (
+        (PATCH, "", text),
+        imports(f"from sglang.srt.patches import {imported}", SCHEDULER),
+        (SCHEDULER, "        self.forward_ct = 0\n", f"        self.forward_ct = 0\n        {call}\n"),
+    )
+
+
+START_UP = {
+    "a-function": ("\n\ndef apply():\n    {store}\n", "apply()", "apply"),
+    "the-constructor-of-an-object": (
+        "\n\nclass Patch:\n    def __init__(self):\n        {store}\n",
+        "Patch()",
+        "Patch",
+    ),
+    "entering-an-object": (
+        "\n\nclass Patch:\n    def __enter__(self):\n        {store}\n\n    def __exit__(self, *error):\n        return False\n",
+        "with Patch(): pass",
+        "Patch",
+    ),
+    "a-function-that-is-given-the-class": (
+        "\n\ndef apply(cls):\n    cls.{a} = REPLACEMENT\n",
+        "apply({c})",
+        "apply, CaptureHiddenMode, LogitsMetadata",
+    ),
+    "a-function-that-is-given-the-name": (
+        "\n\ndef apply(cls, name, f):\n    setattr(cls, name, f)\n",
+        'apply({c}, "{a}", REPLACEMENT)',
+        "apply, CaptureHiddenMode, LogitsMetadata, REPLACEMENT",
+    ),
+}
+"""By name: the text of a module, what the scheduler's constructor does, and what it imports for that."""
 WANTED: tuple[Edit, ...] = (
     (FORWARD_BATCH, "", "\n\ndef wanted():\n    return CaptureHiddenMode.FULL\n"),
     imports("from sglang.srt.model_executor import forward_batch_info"),
@@ -121,9 +156,9 @@ PATCHES: tuple[Case, ...] = (
     *(
         case(
             f"{of}-is-patched-{name}",
-            *patched(f"{text}\n\n{textwrap.dedent(way).strip()}\n".replace("{c}", c).replace("{a}", a)),
-            rules="HS109" if (of, name) in QUESTIONS else rules,
-            also="HS109" if (of, name) not in QUESTIONS else "",
+            *patched(applied(text, way, c, a)),
+            rules=rules,
+            also="HS109",
         )
         for of, text, c, a, rules in TARGETS
         for name, way in WAYS.items()
@@ -146,6 +181,33 @@ PATCHES: tuple[Case, ...] = (
         )
         for where in ("import", "constructor")
     ),
+    *(
+        case(
+            f"{name}-is-patched-by-{way}",
+            *started(HEAD + text.replace("{store}", store), call, imported),
+            rules=rules,
+            also="HS109",
+        )
+        for name, replacement, cls, attribute, rules in (
+            ("a-mode", READ, "CaptureHiddenMode", "is_full", "HS101 HS102 HS104"),
+            ("metadata", METADATA, "LogitsMetadata", "from_forward_batch", "HS103 HS104"),
+        )
+        for way, (text, call, imported) in START_UP.items()
+        for text, store, call in (
+            (
+                replacement + text.replace("{c}", cls),
+                f"{cls}.{attribute} = REPLACEMENT",
+                call.replace("{c}", cls).replace("{a}", attribute),
+            ),
+        )
+        for text in (text.replace("{a}", attribute),)
+    ),
+    case(
+        "a-mode-is-patched-by-a-lambda-in-the-constructor",
+        *started(HEAD, "forward_batch_info.CaptureHiddenMode.is_full = lambda mode: False", "forward_batch_info"),
+        rules="HS101 HS102 HS104",
+        also="HS109",
+    ),
 )
 
 HEALTHY_PATCHES: tuple[Case, ...] = (
@@ -153,6 +215,22 @@ HEALTHY_PATCHES: tuple[Case, ...] = (
     case(
         "a-patch-that-means-the-same-in-a-function",
         *patched(SAME + "def apply():\n    CaptureHiddenMode.is_full = same\n\n\napply()\n"),
+    ),
+    *(
+        case(
+            f"a-patch-that-calls-what-it-replaced-{name}",
+            *patched(applied(HARMLESS_BATCH, way, "ForwardBatch", "init_new")),
+        )
+        for name, way in WAYS.items()
+    ),
+    case(
+        "a-patch-of-the-mode-that-means-the-same-by-the-constructor",
+        *started(HEAD + SAME + "def apply():\n    CaptureHiddenMode.is_full = same\n", "apply()", "apply"),
+    ),
+    case(
+        "a-patch-of-the-mode-that-nobody-applies",
+        (PATCH, "", HEAD + READ + "\n\ndef apply():\n    CaptureHiddenMode.is_full = REPLACEMENT\n"),
+        imports("from sglang.srt.patches import apply  # noqa: F401", SCHEDULER),
     ),
     case("a-patch-that-nobody-applies", *patched(METADATA + APPLY)),
     case("a-patch-that-is-not-taken", *patched(READ + "\n\nif False:\n    CaptureHiddenMode.is_full = REPLACEMENT\n")),

@@ -79,6 +79,90 @@ EXACT = [
 ]
 
 
+@pytest.mark.parametrize("other", ["positions.shape[0]", "()", "(hidden_states.shape[1],)"])
+def test_a_number_of_rows_is_compared_with_what_is_no_number(tmp_path: Path, other: str) -> None:
+    asked = f"        if hidden_states.shape[0] == {other}:\n            hidden_states = hidden_states + 0\n"
+    found = run(tmp_path, {AFTER: asked + AFTER}, [1, 3])
+    assert (found.question, found.boundaries, found.limits) == (None, (2, 4), ())
+
+
+UNSIZED = {
+    "config.hidden_size, config.intermediate_size)": "config.hidden_size, config.wide or config.hidden_size // config.n)",
+    "config.intermediate_size, config.hidden_size, reduce_results=True)": (
+        "config.wide or config.hidden_size // config.n, config.hidden_size, reduce_results=False)"
+    ),
+}
+"""Nobody knows how wide a layer is that leaves its sum to others, and so which part of it a rank has."""
+
+
+def test_of_how_many_parts_an_unknown_size_is_one_is_not_guessed(tmp_path: Path) -> None:
+    (state,) = run(tmp_path, UNSIZED, [1]).states
+    assert not state.boundary.certain
+
+
+def test_a_layer_may_say_over_how_many_ranks_it_is_split(tmp_path: Path) -> None:
+    edits = {old: f"{new}{SAID}" if "False" in new else new for old, new in UNSIZED.items()}
+    (state,) = run(tmp_path, edits, [1]).states
+    assert (state.boundary.index, state.boundary.reach, state.boundary.certain) == (2, Reach.PARTIAL, True)
+
+
+SAID = "\n        self.down_proj.tp_size = 8"
+
+
+KERNEL = """import torch
+import triton
+
+
+@triton.jit
+def _kernel(x, weight, shared, out):
+    pass
+
+
+def NAME(hidden_states, gate_weight, shared_output, final_hidden_states):
+    assert hidden_states.is_contiguous()
+    _kernel[(hidden_states.shape[0],)](hidden_states, gate_weight, shared_output, final_hidden_states)
+"""
+
+
+def gated(name: str, into: str = "routed") -> dict[str, str]:
+    """A shared expert beside the others, added in a kernel that multiplies it by a gate."""
+    return {
+        "import torch\n": KERNEL.replace("NAME", name),
+        "        self.mlp = Mlp(config)\n": (
+            "        self.mlp, self.shared = Mlp(config), Mlp(config)\n"
+            "        self.gate = nn.Linear(config.hidden_size, 1, bias=False)\n"
+        ),
+        "        hidden_states = self.mlp(hidden_states)\n": (
+            "        routed, shared = self.mlp(hidden_states), self.shared(hidden_states)\n"
+            f"        {name}(hidden_states, self.gate.weight.squeeze(), shared, {into})\n"
+            "        hidden_states = routed\n"
+        ),
+    }
+
+
+def test_a_kernel_that_adds_a_gated_expert_in_place(tmp_path: Path) -> None:
+    found = run(tmp_path, gated("fused_gate_sigmoid_mul_add"), [1, 3])
+    assert (found.question, found.raised) == (None, None)
+    assert found.boundaries == (2, 4)
+    assert all(s.boundary.certain and s.boundary.reach is Reach.COMPLETE for s in found.states)
+
+
+def test_a_kernel_that_adds_a_gated_expert_to_what_was_captured(tmp_path: Path) -> None:
+    (state,) = run(tmp_path, gated("fused_gate_sigmoid_mul_add", into="residual"), [1]).states
+    assert state.boundary.index == 2  # the sum was captured, not the tensor that the kernel writes
+    edits = {
+        **gated("fused_gate_sigmoid_mul_add", into="residual"),
+        APPEND: f"{IN_PLACE}captured.append(hidden_states)",
+    }
+    (state,) = run(tmp_path, edits, [1]).states
+    assert state.overwritten is not None
+
+
+def test_a_kernel_that_nobody_knows_is_a_question(tmp_path: Path) -> None:
+    (state,) = run(tmp_path, gated("another_kernel"), [1]).states
+    assert not state.boundary.certain
+
+
 @pytest.mark.parametrize("phase", ["extend", "verify"])
 @pytest.mark.parametrize(("edits", "ids", "expected"), EXACT)
 def test_boundaries(

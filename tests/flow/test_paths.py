@@ -9,6 +9,7 @@ import pytest
 
 from tests.flow.broken import BROKEN
 from tests.flow.broken_from_afar import FROM_AFAR, HEALTHY_FROM_AFAR
+from tests.flow.broken_hands import HANDS, HEALTHY_HANDS
 from tests.flow.broken_names import HEALTHY_NAMES, NAMES
 from tests.flow.broken_patches import HEALTHY_PATCHES, PATCHES
 from tests.flow.broken_recordings import HEALTHY_RECORDINGS, RECORDINGS
@@ -24,7 +25,7 @@ REFUSED = (
 )
 """A graph that the tree refuses to replay loses nothing: a warning, and CPython has nothing to say."""
 
-HARMFUL = (*BROKEN, *HARD, *FROM_AFAR, *RECORDINGS, *NAMES, *STATE, *PATCHES)
+HARMFUL = (*BROKEN, *HARD, *FROM_AFAR, *RECORDINGS, *NAMES, *STATE, *PATCHES, *HANDS)
 HARMLESS = (
     *HEALTHY_REWRITES,
     *HEALTHY_FROM_AFAR,
@@ -32,6 +33,7 @@ HARMLESS = (
     *HEALTHY_NAMES,
     *HEALTHY_STATE,
     *HEALTHY_PATCHES,
+    *HEALTHY_HANDS,
 )
 
 

@@ -133,15 +133,18 @@ def test_stores(data: bytes) -> None:
     assert list(patching._stores(data)) == plain
 
 
-def plainly_filled(data: bytes) -> Iterator[tuple[int, bytes]]:
+def plainly_filled(data: bytes) -> Iterator[tuple[int, bytes, bool]]:
     pattern = re.compile(
-        rb"^[ \t]+(?:del[ \t]+)?(\w+)(?:\[[^\]\n]*\][ \t]*(?:[-+*/|&]?=(?!=)|$)"
+        rb"^[ \t]+(?:del[ \t]+)?(\w+)((?:\.\w+)?)(?:\[[^\]\n]*\][ \t]*(?:[-+*/|&]?=(?!=)|$)"
         rb"|\.(?:append|appendleft|extend|update|add|pop|insert|remove|clear|setdefault|discard|popitem|sort|reverse)\()",
         re.M,
     )
     for m in pattern.finditer(data):
         if m.group(1) != b"self":
-            yield m.start(), m.group(1)
+            yield m.start(), m.group(1), bool(m.group(2))
+    for m in re.finditer(rb"^[ \t]+(\w+)\.\w+[ \t]*[-+*/|&]?=(?!=)", data, re.M):
+        if m.group(1) != b"self":
+            yield m.start(), m.group(1), True
 
 
 @given(texts)

@@ -143,7 +143,7 @@ CASES = [
     Case(
         "rows of GLM-4-MoE that other ranks have, by the last of the releases",
         Wired(GLM, *USUAL, settings=SENT),
-        "HS210", "layers/aux_hidden_states.py", "AuxHiddenStateList.capture", ("0.5.23",),
+        "HS210", "models/glm4_moe.py", "Glm4MoeModel.forward", ("0.5.23",),
     ),
     Case(
         "Gemma3 captures what its own norm writes over",
