@@ -91,7 +91,10 @@ class _Work:
         heads, dim = self._heads(part, path)
         width = self._first(part, "widths")
         if heads is not None and width is not None and width not in self.widths:
-            self.widths[width] = min(width, max(heads * dim, 8 * self.ranks))
+            narrow = heads * dim
+            while narrow < 8 * self.ranks:  # each rank needs some columns; heads have to go into the width
+                narrow *= 2
+            self.widths[width] = min(width, narrow)
         for key, times in self.table.sizes.items():
             self._lower(part, path, key, times * self.ranks)
         for key, least in self.table.fixed.items():
