@@ -129,7 +129,7 @@ class _Probe:
     @property
     def ranks(self) -> int:
         """How many ranks."""
-        return self.request.tp
+        return 8 if self.request.tp is None else self.request.tp
 
     def report(self) -> Report | None:
         """The whole way."""
