@@ -17,7 +17,7 @@ import pytest
 
 from flowcheck.cli.errors import Exit
 from flowcheck.probe import torches
-from flowcheck.probe.protocol import Job, loads
+from flowcheck.probe.protocol import Job, Limits, loads
 from flowcheck.report.model import json_schema
 from tests.cli.pairs import FIXTURES, flowcheck, refused
 from tests.cli.wirings import lines_of, needing, pair_of, tree_of, with_cache
@@ -255,6 +255,7 @@ def test_on_several_nodes_the_job_is_written_and_the_commands_are_shown(runs: Ru
     assert lines[-1] == "and then this command again, with --collect"
     job = loads(Job, (work / "job.json").read_bytes())
     assert (job.ranks, job.backend, job.role) == (2, "nccl", "rank")
+    assert job.limits == Limits.of("nccl") != Limits.of("gloo")
     assert (work / "tree" / "sglang" / "srt").is_dir()
 
 
