@@ -292,7 +292,7 @@ class _Probe:
     def _job(self, plan: Plan, target: Shrunk, draft: Shrunk, where: Where) -> Job:
         from flowcheck.probe.memory import free_memory
         from flowcheck.probe.names import probe_names
-        from flowcheck.probe.protocol import Job
+        from flowcheck.probe.protocol import Job, Limits
         from flowcheck.probe.running import free_port
         from flowcheck.source import cache_root
 
@@ -320,6 +320,7 @@ class _Probe:
             port=port,
             at_once=max(1, min(_cores(), plan.ranks, free // SIMULATED_BYTES)),
             settings=dict(self.wish.settings),
+            limits=Limits.of(plan.backend),
         )
 
     def _environment(self, backend: Backend) -> Environment:
