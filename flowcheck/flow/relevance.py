@@ -118,7 +118,6 @@ class Relevance:
                 keep_stores=not constructing,
                 mentions=self._mentions_tracked,
                 fills=self.effects.filling_names.__contains__,
-                stores=self.effects.storing_names.__contains__,
                 follows=lambda c: self._may_be_followed(c, local),
                 swallows=self.effects.swallowing.__contains__,
                 outer=lambda name: name in params or name not in local,
