@@ -1,4 +1,4 @@
-"""Edits that must be caught: a container, an object or a variable decides the mode, and a function that names neither the
+"""Edits that must be caught: a container or a variable decides the mode, and a function that names neither the
 mode nor the batch changes it."""
 
 from __future__ import annotations
@@ -76,16 +76,6 @@ CALLS = {
         "rows = []\nwith utils.tell(rows):\n    pass",
     ),
 }
-BAG = """
-class Bag:
-    def __init__(self):
-        self.low = False
-        self.rows = []
-
-
-def tell(bag):
-    {change}
-"""
 CELL = """
 def make():
     low = False
@@ -123,12 +113,6 @@ def made(low: str) -> dict[str, tuple[Edit, ...]]:
         **{
             f"a-container-is-handed-over-{name}": handed(helper, text, "rows", low)
             for name, (helper, text) in CALLS.items()
-        },
-        **{
-            f"an-object-that-is-handed-over-changes-by-{name}": handed(
-                BAG.replace("{change}", change), "bag = utils.Bag()\nutils.tell(bag)", "bag.low or bag.rows", low
-            )
-            for name, change in {"a-store": "bag.low = True", "its-list": "bag.rows.append(1)"}.items()
         },
         "a-cell-is-changed-by-a-sibling": handed(CELL, "utils.hush()", "utils.is_low()", low),
         "a-cell-is-changed-by-a-sibling-that-the-scheduler-calls": (
