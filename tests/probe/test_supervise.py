@@ -171,6 +171,7 @@ def test_a_program_that_is_not_there_is_one_line() -> None:
 SUPERVISOR = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and one that outlives its terminal this
 from flowcheck.probe.supervise import Start, supervise
 code = {code!r}
 starts = [Start((rank,), (sys.executable, "-c", code, sys.argv[1]), dict(os.environ)) for rank in range(2)]
