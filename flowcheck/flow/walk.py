@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from flowcheck.flow.admission import Admissions
+from flowcheck.flow.fetched import Fetched
 from flowcheck.flow.forwards import Case, CaseResult, Forward
 from flowcheck.flow.inputs import draft_inputs, left_behind
 from flowcheck.flow.lasting import keep
@@ -81,6 +82,7 @@ class Walk:
         self.admissions = Admissions(self)
         self.it = Interpreter(program, self._config())
         self.recordings = Recordings(self.it)
+        self.fetched = Fetched(self)
         self.it.forced_facts = dict(forced or {})
         self.unknown_replays: list[tuple[ClassV, Site]] = []
         self._replayers: dict[str, ClassV | None] = {}
@@ -565,19 +567,13 @@ class Walk:
         phase = self.read(batch, self.words.phase.attribute, event)
         worker = ""
         chain: list[tuple[str, Site | None]] = []
-        consumed = kind == "replay" or event.node is not self.it.effect_statement
-        served = {x for x in (runner,) if x is not None and kind == "replay"}
-        last = max((i for i, fr in enumerate(event.frame.chain()) if fr.self_ in served), default=-1)
-        inside = True
-        for i, fr in enumerate(event.frame.chain()):
+        consumed = self.fetched.consumed(event, runner, self._worker_names, kind == "replay")
+        for fr in event.frame.chain():
             if fr.func is not None:
                 chain.append((fr.func.qualname, fr.call))
             for x in alternatives(fr.self_) if fr.self_ is not None else ():
                 if isinstance(x, Ref) and x.oid in self._worker_names:
                     worker = self._worker_names[x.oid]
-                    inside = False
-            if inside and fr.discarded and i > last:
-                consumed = False
         cls = st.obj(runner.oid).cls if runner is not None else None
         assert event.node is not None
         self.forwards.append(
