@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flowcheck.interp.bodies import body_of
 from flowcheck.interp.frames import CallEvent, Frame
 from flowcheck.interp.values import Ref, alternatives
-from flowcheck.program.parts import root_of, sub_expressions, target_names
+from flowcheck.program.parts import bindings, root_of, sub_expressions, target_names
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class _Result:
 
     def targets(self) -> Iterator[ir.Expr]:
         """Where the result is stored."""
-        for target, value in _bindings(self.body):
+        for target, value in bindings(self.body):
             if self.is_in(value):
                 yield from _targets(target)
 
@@ -207,7 +207,7 @@ def _made_here(f: ir.FunctionDef, body: tuple[ir.Stmt, ...]) -> set[str]:
     """The local names that hold nothing but what the function itself has made."""
     given = {p.name for p in f.params.items}
     made: dict[str, bool] = {}
-    for target, value in _bindings(body):
+    for target, value in bindings(body):
         for name in target_names(target):
             fresh = isinstance(target, ir.Name) and (isinstance(value, _FRESH) or _makes(value))
             made[name] = made.get(name, True) and fresh
@@ -245,20 +245,6 @@ def _parameters(f: ir.FunctionDef, places: frozenset[int | str], skip: int) -> f
 
 def _is_worker(frame: Frame, workers: set[int]) -> bool:
     return frame.self_ is not None and any(isinstance(x, Ref) and x.oid in workers for x in alternatives(frame.self_))
-
-
-def _bindings(body: tuple[ir.Stmt, ...]) -> Iterator[tuple[ir.Expr, ir.Expr | None]]:
-    """The targets of a body, each with what is stored there."""
-    for x in sub_expressions(body):
-        if isinstance(x, ir.Assign):
-            for target in x.targets:
-                yield target, x.value
-        elif isinstance(x, (ir.AnnAssign, ir.AugAssign, ir.Walrus)):
-            yield x.target, x.value
-        elif isinstance(x, ir.For):
-            yield x.target, x.iter
-        elif isinstance(x, ir.WithItem) and x.target is not None:
-            yield x.target, x.value
 
 
 def _targets(target: ir.Expr) -> Iterator[ir.Expr]:

@@ -16,6 +16,7 @@ from flowcheck.flow.fetched import Fetched
 from flowcheck.flow.forwards import Case, CaseResult, Forward
 from flowcheck.flow.inputs import draft_inputs, left_behind
 from flowcheck.flow.lasting import keep
+from flowcheck.flow.lent import Lent
 from flowcheck.flow.recordings import Recordings
 from flowcheck.flow.relevance import Relevance
 from flowcheck.flow.roles import Roles, UnknownAlgorithm, class_value, find_roles
@@ -39,6 +40,7 @@ from flowcheck.interp.values import (
     Unknown,
     Value,
     alternatives,
+    union_of,
 )
 from flowcheck.program.corpus import methods_of
 from flowcheck.program.modules import Program
@@ -83,6 +85,7 @@ class Walk:
         self.it = Interpreter(program, self._config())
         self.recordings = Recordings(self.it)
         self.fetched = Fetched(self)
+        self.lent = Lent(self)
         self.it.forced_facts = dict(forced or {})
         self.unknown_replays: list[tuple[ClassV, Site]] = []
         self._replayers: dict[str, ClassV | None] = {}
@@ -515,6 +518,8 @@ class Walk:
         recorded = self.recordings.found(runner, self.read(runner, self.words.mode.attribute, event), st)
         if recorded is None:
             recorded = Unknown("no forward that records this graph was found")
+        if why := self.lent.reason(event, runner):
+            recorded = union_of([recorded, Unknown(why)])
         asked = self.read(batch, self.words.mode.attribute, event)
         owner = self.owner(runner, event)
         self.note("replay", event, owner, batch, asked, recorded, runner)

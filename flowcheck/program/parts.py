@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flowcheck.syntax import ir
 
-__all__ = ["children", "names_in", "root_of", "sub_expressions", "target_names"]
+__all__ = ["bindings", "children", "names_in", "root_of", "sub_expressions", "target_names"]
 
 
 def target_names(target: ir.Expr) -> Iterator[str]:
@@ -61,3 +61,17 @@ def root_of(e: ir.Expr) -> str | None:
     while isinstance(e, (ir.Attribute, ir.Subscript, ir.Star, ir.Call)):
         e = e.func if isinstance(e, ir.Call) else e.value
     return e.id if isinstance(e, ir.Name) else None
+
+
+def bindings(body: tuple[ir.Stmt, ...]) -> Iterator[tuple[ir.Expr, ir.Expr | None]]:
+    """The targets of a body, each with what is stored there."""
+    for x in sub_expressions(body):
+        if isinstance(x, ir.Assign):
+            for target in x.targets:
+                yield target, x.value
+        elif isinstance(x, (ir.AnnAssign, ir.AugAssign, ir.Walrus)):
+            yield x.target, x.value
+        elif isinstance(x, ir.For):
+            yield x.target, x.iter
+        elif isinstance(x, ir.WithItem) and x.target is not None:
+            yield x.target, x.value

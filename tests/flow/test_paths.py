@@ -11,6 +11,7 @@ from tests.flow.broken import BROKEN
 from tests.flow.broken_fetched import FETCHED, HEALTHY_FETCHED
 from tests.flow.broken_from_afar import FROM_AFAR, HEALTHY_FROM_AFAR
 from tests.flow.broken_hands import HANDS, HEALTHY_HANDS
+from tests.flow.broken_lent import HEALTHY_LENT, LENT
 from tests.flow.broken_names import HEALTHY_NAMES, NAMES
 from tests.flow.broken_patches import HEALTHY_PATCHES, PATCHES
 from tests.flow.broken_recordings import HEALTHY_RECORDINGS, RECORDINGS
@@ -26,7 +27,7 @@ REFUSED = (
 )
 """A graph that the tree refuses to replay loses nothing: a warning, and CPython has nothing to say."""
 
-HARMFUL = (*BROKEN, *HARD, *FROM_AFAR, *RECORDINGS, *NAMES, *STATE, *PATCHES, *HANDS, *FETCHED)
+HARMFUL = (*BROKEN, *HARD, *FROM_AFAR, *RECORDINGS, *NAMES, *STATE, *PATCHES, *HANDS, *FETCHED, *LENT)
 HARMLESS = (
     *HEALTHY_REWRITES,
     *HEALTHY_FROM_AFAR,
@@ -36,6 +37,7 @@ HARMLESS = (
     *HEALTHY_PATCHES,
     *HEALTHY_HANDS,
     *HEALTHY_FETCHED,
+    *HEALTHY_LENT,
 )
 
 
