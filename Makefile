@@ -1,20 +1,27 @@
-# Two commands do everything: `make scan` and `make test`. Both set up .venv first; a second call finds it ready.
+# Two commands do everything: `make scan` and `make test`; `make probe` runs model code. All set up .venv first; a second call
+# finds it ready.
 PYTHON ?= python3
 RELEASE ?= sglang==0.5.9
+PROBED ?= sglang==0.5.10
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+KIMI := --draft fixtures/kimi/draft --target fixtures/kimi/target --trained-boundaries 3,31,59
 SOURCES := flowcheck tests $(wildcard benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help scan test fast long lint format types wheel clean
+.PHONY: help scan probe test fast long lint format types wheel clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 scan: $(VENV)/.installed ## Scan a released SGLang by name (RELEASE=sglang==X.Y.Z picks another)
 	@$(BIN)/flowcheck scan $(RELEASE)
+
+probe: $(VENV)/.installed-probe ## Run the model code of a release on 8 simulated ranks, then on 8 processes (PROBED=sglang==X.Y.Z)
+	@$(BIN)/flowcheck probe $(PROBED) $(KIMI) --backend fake --yes
+	@$(BIN)/flowcheck probe $(PROBED) $(KIMI) --backend gloo --yes
 
 test: lint types $(VENV)/.installed-dev ## Lint, format check, types, and every test that is not marked long
 	$(BIN)/python -m pytest -m "not long"
@@ -49,6 +56,10 @@ $(VENV)/.created:
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints-dev.txt
 	$(PIP) install --quiet --constraint constraints-dev.txt --editable .
+	@touch $@
+
+$(VENV)/.installed-probe: $(VENV)/.installed
+	$(PIP) install --quiet --constraint constraints-dev.txt --editable '.[probe]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

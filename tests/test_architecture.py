@@ -17,6 +17,7 @@ from flowcheck.checks.pairs import SPEAKS_OF
 from flowcheck.checks.rules import Rule, load_rules
 from flowcheck.checks.run import CHECKS
 from flowcheck.checks.widths import WIDTH_CHECKS
+from flowcheck.probe.verdict import PROBE_RULES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -157,13 +158,18 @@ def test_names_of_sglang_stand_in_the_vocabulary_alone(path: Path) -> None:
 
 
 def test_every_rule_has_its_function() -> None:
-    assert {rule.id for rule in load_rules()} == set(CHECKS) | set(SPEAKS_OF) | set(LAYER_CHECKS) | set(WIDTH_CHECKS)
+    of_scans = set(CHECKS) | set(SPEAKS_OF) | set(LAYER_CHECKS) | set(WIDTH_CHECKS)
+    assert {rule.id for rule in load_rules()} == of_scans | set(PROBE_RULES)
 
 
 @pytest.mark.parametrize("rule", list(load_rules()), ids=lambda rule: rule.id)
 def test_every_rule_has_a_fixture_that_breaks_it_and_one_that_passes(rule: Rule) -> None:
-    """A tree with Python in it, or a pair with the header of its checkpoint, or, where both decide, both."""
+    """A tree with Python in it, or a pair with the header of its checkpoint, or, where both decide, both; what ranks saw."""
     for name in (rule.fixture_breaks, rule.fixture_passes):
+        if rule.id in PROBE_RULES:
+            assert (FIXTURES / name / "plan.json").is_file(), f"fixtures/{name} has no plan.json"
+            assert (FIXTURES / name / "rank-0.json").is_file(), f"fixtures/{name} has no rank-0.json"
+            continue
         if rule.id not in SPEAKS_OF:
             assert any((FIXTURES / name).rglob("*.py")), f"fixtures/{name} has no Python file"
         if rule.id not in CHECKS:

@@ -32,7 +32,7 @@ FIELDS = frozenset(
 )
 """What a template may name in braces."""
 
-NOT_RULES = frozenset({"kernels.toml", "vocabulary.toml"})
+NOT_RULES = frozenset({"environment.toml", "kernels.toml", "probe.toml", "shrinking.toml", "vocabulary.toml"})
 """Other data that lies in the same folder."""
 
 

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from flowcheck import __version__
-from flowcheck.cli import check_pair, ids, pair, rules, scan, schema, trace, upgrade
+from flowcheck.cli import check_pair, ids, pair, probe, rules, scan, schema, trace, upgrade
 from flowcheck.cli.errors import Exit, exit_code_of
 
 __all__ = ["app", "main"]
@@ -47,7 +47,8 @@ app = typer.Typer(
     name="flowcheck",
     help="Proves that EAGLE-3 hidden states are wired right in an SGLang source tree, without running it.",
     epilog="Begin with: flowcheck scan sglang==0.5.9\n\n"
-    "Exit codes: 0 nothing at or above --fail-on; 1 findings; 2 bad usage or unreadable input; 3 a bug.",
+    "Exit codes: 0 nothing at or above --fail-on; 1 findings; 2 bad usage or unreadable input; 3 a bug; 4 a probe that is "
+    "inconclusive.",
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -57,6 +58,7 @@ app.command("scan")(scan.scan)
 app.command("trace")(trace.trace)
 app.command("ids")(ids.ids)
 app.command("upgrade")(upgrade.upgrade)
+app.command("probe")(probe.probe)
 app.command("check-pair")(check_pair.check_pair)
 app.add_typer(pair.app, name="pair")
 app.command("rules")(rules.rules)

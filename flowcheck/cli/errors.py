@@ -9,7 +9,7 @@ import sys
 from enum import IntEnum
 from typing import TextIO
 
-__all__ = ["Exit", "InputError", "exit_code_of", "say", "unwritable"]
+__all__ = ["Exit", "InconclusiveError", "InputError", "exit_code_of", "say", "unwritable"]
 
 
 UNWRITABLE = (errno.EBADF, errno.EIO, errno.ENOSPC)
@@ -23,12 +23,17 @@ class Exit(IntEnum):
     FINDINGS = 1
     USAGE = 2
     BUG = 3
+    INCONCLUSIVE = 4
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
 
 class InputError(Exception):
     """Bad usage or unreadable input, said in one line."""
+
+
+class InconclusiveError(Exception):
+    """A probe that could show nothing, said in one line."""
 
 
 def exit_code_of(error: BaseException) -> int:
@@ -45,6 +50,10 @@ def exit_code_of(error: BaseException) -> int:
         say(f"error: {error}")
         _settle(sys.stdout)
         return Exit.USAGE
+    if isinstance(error, InconclusiveError):
+        say(f"inconclusive: {error}")
+        _settle(sys.stdout)
+        return Exit.INCONCLUSIVE
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # whatever typer raises for a command line that it cannot read
         said = str(format_message()).replace("Value error, ", "").rstrip(".")

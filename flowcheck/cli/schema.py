@@ -23,7 +23,7 @@ class Document(str, Enum):
 
 def schema(
     document: Annotated[
-        Document, typer.Argument(help="report is what scan, trace and check-pair write.", show_default=True)
+        Document, typer.Argument(help="report is what scan, probe, trace and check-pair write.", show_default=True)
     ] = Document.REPORT,
 ) -> None:
     """Print the JSON Schema of a document that --format json writes."""

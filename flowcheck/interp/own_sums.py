@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from flowcheck.interp.contents import Content, Either, Normed, Opaque, Term, leaves
-from flowcheck.interp.frames import Budget, Dead
+from flowcheck.interp.frames import Budget, CallCut, Dead
 from flowcheck.interp.heap import State
 from flowcheck.interp.kernels import Call, Contract
 from flowcheck.interp.tensors import is_tensor, read, tensors_in, write
@@ -63,7 +63,7 @@ def _asked(
             result = calls.call(it, forward, list(call.args), dict(call.keywords), st, None, frame)
         except Dead:
             return False  # a body that never returns is a stub: no forward gets that far
-        except Budget:
+        except (Budget, CallCut):
             return None
         summed = _is_summed(st, result)
         if summed or summed is None or model.unmodelled or parts is None:
@@ -78,7 +78,8 @@ def _beside(model: TensorModel, it: Interpreter, cls: ClassV) -> Iterator[None]:
     hooks = model.on_function, model.on_contract, model.on_layer
     model.unmodelled, model.absent, model.limits, model.keeps, model.paths = {}, {}, {}, [], {}
     model.on_function, model.on_contract, model.on_layer = None, _mark, None
-    budgets, it.budgets = it.budgets, [MOST_STEPS]
+    start = it.steps
+    budgets, it.budgets = it.budgets, [start + MOST_STEPS]
     in_try, it.in_try = it.in_try, 0
     depth, on_return = it.depth, it.config.on_return
     it.config.on_return = None
@@ -90,7 +91,8 @@ def _beside(model: TensorModel, it: Interpreter, cls: ClassV) -> Iterator[None]:
         model.entered.discard(cls.oid)
         it.handlers.pop()
         it.config.on_return = on_return
-        it.budgets, it.in_try, it.depth = budgets, in_try, depth
+        it.budgets = [b + it.steps - start for b in budgets]  # it is not charged to the run that asks
+        it.in_try, it.depth = in_try, depth
         model.on_function, model.on_contract, model.on_layer = hooks
         model.unmodelled, model.absent, model.limits, model.keeps, model.paths = notes
 

@@ -29,6 +29,12 @@ __all__ = [
     "Location",
     "PairModel",
     "Pairing",
+    "Probe",
+    "ProbeBlock",
+    "ProbeCoverage",
+    "ProbePath",
+    "ProbeRank",
+    "ProbeReduction",
     "Projection",
     "Reading",
     "Report",
@@ -430,6 +436,107 @@ class CallGraph(_Part):
     edges: list[CallEdge]
 
 
+class ProbeBlock(_Part):
+    """One state among those that a running rank handed on. ``identity``: a whole boundary of the target's residual stream, one
+    rank's part of one, something else, or not told; ``explanation`` says it in words. ``distance`` is the largest relative
+    difference of a row from what it is said to be, ``margin`` how many times the tolerance the nearest other boundary is away
+    (both null where there are no numbers)."""
+
+    index: int
+    identity: Literal["boundary", "partial", "other", "inconclusive"]
+    boundary: int | None
+    explanation: str
+    distance: float | None
+    margin: float | None
+
+
+class ProbePath(_Part):
+    """What was seen on one path. ``told`` are the ids that the target was given, call by call (null: a call without).
+
+    ``expected_boundaries`` is what the scan says (null: it does not know), ``needed_boundaries`` what the draft was trained on.
+    ``blocks``, ``rows`` and ``width`` are those of rank 0, or of the first rank that is unlike it; ``ranks_agree`` is null where
+    nothing was seen. ``draft_layer`` took them (``draft_accepts``), refused them (false), or was not found (null). For a path
+    that is not covered they are those of an eager forward that was told the same.
+    """
+
+    phase: PhaseName
+    path: PathName
+    runner: str
+    condition: str
+    batch: str
+    told: list[list[int] | None]
+    expected_boundaries: list[int | None] | None
+    needed_boundaries: list[int] | None
+    blocks: list[ProbeBlock]
+    rows: int | None
+    expected_rows: int | None
+    width: int | None
+    ranks_agree: bool | None
+    draft_layer: str
+    draft_in_features: int | None
+    draft_accepts: bool | None
+    verdict: Literal["proved", "violated", "inconclusive", "not covered"]
+    rules: list[str]
+    reason: str
+
+
+class ProbeRank(_Part):
+    """How one process ended: ``role`` is what it was for, ``stage`` how far it came. ``words`` are the last lines of its standard
+    error, where it did not end well."""
+
+    role: Literal["learn", "reference", "rank"]
+    rank: int
+    end: Literal["done", "died", "hung", "stopped"]
+    exit_code: int | None
+    stage: str
+    error: str
+    seconds: float | None
+    peak_mib: int | None
+    words: list[str]
+
+
+class ProbeReduction(_Part):
+    """What of a configuration was made smaller, so that the numbers fit. Never the number of layers."""
+
+    model: Literal["target", "draft"]
+    key: str
+    was: int
+    now: int
+
+
+class ProbeCoverage(_Part):
+    """Something that this probe does not show, and why."""
+
+    what: str
+    why: str
+
+
+class Probe(_Part):
+    """What the tree's own model code did on running ranks.
+
+    ``backend``: simulated ranks (fake), processes on CPUs (gloo), GPUs (nccl). ``trouble`` is why nothing can be concluded, ""
+    where all ranks came to an end. ``launches`` are stand-ins for kernels that were launched and did nothing: with any,
+    confidence is reduced. ``compared_with``: the report that the plan was taken from, "" for a scan of its own.
+    """
+
+    backend: Literal["fake", "gloo", "nccl"]
+    ranks: int
+    model_class: str
+    layers: int | None
+    target_width: int
+    torch: str
+    trouble: str
+    paths: list[ProbePath]
+    processes: list[ProbeRank]
+    reductions: list[ProbeReduction]
+    left_out: list[str]
+    not_covered: list[ProbeCoverage]
+    launches: list[str]
+    stand_ins: list[str]
+    compared_with: str
+    wall_seconds: float
+
+
 class Stats(_Part):
     """What the scan cost."""
 
@@ -458,6 +565,7 @@ class Report(_Part):
     flows: list[Flow]
     capture: list[Capture] = Field(default_factory=list)
     intake: Intake | None = None
+    probe: Probe | None = None
     assumptions: list[Assumption]
     findings: list[Finding]
     unproved: list[Unproved]

@@ -12,12 +12,14 @@ import tarfile
 import threading
 import zipfile
 import zlib
+from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, cast
 
 from flowcheck.source.errors import SourceError, SourceWarning, UnreadableError
 from flowcheck.source.store import MAX_FILE_BYTES, too_large
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 __all__ = ["TarStore", "ZipStore", "is_archive_name"]
@@ -146,6 +148,24 @@ class ZipStore:
         except UnreadableError:
             return None
 
+    @property
+    def folder(self) -> Path | None:
+        """See `Store.folder`."""
+        return None
+
+    def identity(self) -> str:
+        """The SHA-256 of the archive."""
+        return _sha256(self._path)
+
+    def unpack(self, prefix: str, into: Path) -> None:
+        """See `Store.unpack`; members of any size are written, up to 4 GB in all."""
+        chosen = [(name, info) for name, info in self._members.items() if name.startswith(prefix)]
+        if sum(info.file_size for _, info in chosen) > MAX_STREAM_BYTES:
+            raise UnreadableError(f"it unpacks to more than {MAX_STREAM_BYTES // 1024**3} GB")
+        for name, info in chosen:
+            with self._lock, _damage_is_said(name), self._zip.open(info) as stream:
+                _write(stream, into / name, info.file_size)
+
     def close(self) -> None:
         """Give back what is held."""
         self._zip.close()
@@ -179,6 +199,7 @@ class TarStore:
         self._data: dict[str, bytes] = {}
         self._digests: dict[str, str] = {}
         self._refused: dict[str, UnreadableError] = {}
+        self._path = path
         try:
             self._load(path)
         except _DAMAGE as error:
@@ -234,9 +255,67 @@ class TarStore:
         data = self._data.get(path)
         return None if data is None else zlib.decompress(data)
 
+    @property
+    def folder(self) -> Path | None:
+        """See `Store.folder`."""
+        return None
+
+    def identity(self) -> str:
+        """The SHA-256 of the archive."""
+        return _sha256(self._path)
+
+    def unpack(self, prefix: str, into: Path) -> None:
+        """See `Store.unpack`; links and special files are left out."""
+        with (
+            _damage_is_said(self._path.name),
+            _decompressed(self._path) as plain,
+            tarfile.open(fileobj=_Bounded(plain), mode="r|", bufsize=1 << 16) as archive,  # type: ignore[call-overload]
+        ):
+            for member in archive:
+                archive.members = []
+                name = safe_name(member.name)
+                if name is None or not name.startswith(prefix) or not member.isfile():
+                    continue
+                stream = archive.extractfile(member)
+                if stream is not None:
+                    _write(stream, into / name, member.size)
+
     def close(self) -> None:
         """Give back what is held."""
         self._data.clear()
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _write(stream: IO[bytes], target: Path, size: int) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    left = size
+    with target.open("wb") as out:
+        while chunk := stream.read(min(1 << 20, left + 1)):
+            left -= len(chunk)
+            if left < 0:
+                break
+            out.write(chunk)
+    if left:
+        raise ValueError("not of the size that its header gives")
+
+
+@contextmanager
+def _damage_is_said(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:  # writing failed, not reading
+            raise
+        raise UnreadableError(f"{name}: damaged in the archive: {error}") from error
+    except _DAMAGE as error:
+        raise UnreadableError(f"{name}: damaged in the archive: {error}") from error
 
 
 def _decompressed(path: Path) -> IO[bytes]:

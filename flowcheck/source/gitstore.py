@@ -154,6 +154,25 @@ class GitStore:
         except UnreadableError:
             return None
 
+    @property
+    def folder(self) -> Path | None:
+        """See `Store.folder`."""
+        return None
+
+    def identity(self) -> str:
+        """The commit, and the folder of the repository that is read."""
+        inside = self._git("rev-parse", "--show-prefix", failure=f"{self._repo} is not in a git repository")
+        return f"{self.commit}:{inside.strip()}"
+
+    def unpack(self, prefix: str, into: Path) -> None:
+        """See `Store.unpack`; links and submodules are left out."""
+        for path in self._blobs:
+            if path.startswith(prefix):
+                data = self.read(path)
+                target = into / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(data)
+
     def close(self) -> None:
         """End the git process."""
         process, self._process = self._process, None

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
 
-__all__ = ["Log", "Offered", "Runner", "failure", "offered", "run_pip", "tag_options", "usual_options"]
+__all__ = ["Log", "Offered", "Runner", "failure", "first_error", "is_unreachable", "offered", "run_pip", "tag_options"]
+__all__ += ["usual_options"]
 
 Runner = Callable[[list[str], "Path"], "Log"]
 """Runs pip with these arguments in this (empty) folder."""
@@ -137,14 +138,23 @@ def failure(text: str, name: str, version: Version) -> str:
     known = versions[-1] if versions else None
     if known and known != "none":
         return f"no such release: {name}=={version}{_nearest(known, version)}"
-    lines = text.splitlines()
-    if any(_OFFLINE.search(line) and not _ABSENT.search(line) for line in lines):
+    if is_unreachable(text):
         return f"no network, or the package index does not answer: cannot fetch {name}=={version}"
     if known == "none" or "No matching distribution found" in text:
         return f"no such release: the package index has no project {name}"
+    return f"pip cannot fetch {name}=={version}: {first_error(text)}"
+
+
+def is_unreachable(text: str) -> bool:
+    """Whether pip's log says that the package index did not answer."""
+    return any(_OFFLINE.search(line) and not _ABSENT.search(line) for line in text.splitlines())
+
+
+def first_error(text: str) -> str:
+    """The line of pip's log that says what went wrong."""
+    lines = text.splitlines()
     errors = [line for line in lines if line.startswith("ERROR:")] or [line for line in lines if line.strip()]
-    said = one_line(errors[0].removeprefix("ERROR:"))[:300] if errors else "it printed nothing"
-    return f"pip cannot fetch {name}=={version}: {said}"
+    return one_line(errors[0].removeprefix("ERROR:"))[:300] if errors else "it printed nothing"
 
 
 def _nearest(known: str, version: Version) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
 from flowcheck.source.errors import SourceError, SourceWarning, UnreadableError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["MAX_FILE_BYTES", "FolderStore", "Store", "too_large"]
 
@@ -42,6 +40,19 @@ class Store(Protocol):
 
     def peek(self, path: str) -> bytes | None:
         """The bytes of a small file of any kind (metadata), or None if it is absent or unreadable."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder on disk that SOURCE is, None for what would have to be unpacked first."""
+
+    def identity(self) -> str:
+        """Something that changes whenever any file does; only of stores that have no `folder`."""
+
+    def unpack(self, prefix: str, into: Path) -> None:
+        """Write every file whose path begins with ``prefix`` below ``into``; only of stores that have no `folder`.
+
+        Raises OSError where it cannot be written and UnreadableError where a file cannot be read.
+        """
 
     def close(self) -> None:
         """Give back handles and processes."""
@@ -149,6 +160,19 @@ class FolderStore:
             return self.read(path)
         except UnreadableError:
             return None
+
+    @property
+    def folder(self) -> Path | None:
+        """See `Store.folder`."""
+        return Path(self.base)
+
+    def identity(self) -> str:
+        """A folder may change at any time: see `Store.identity`."""
+        raise NotImplementedError
+
+    def unpack(self, prefix: str, into: Path) -> None:
+        """A folder lies on disk already: see `Store.unpack`."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ from flowcheck.source.scope import in_scope
 from flowcheck.source.version import read_version
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from flowcheck.source.roots import Root
     from flowcheck.source.store import Store
 
@@ -168,6 +170,25 @@ class Tree:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _lock=threading.Lock(), _digests={})
+
+    @property
+    def folder(self) -> Path | None:
+        """The package's folder on disk, None where it would have to be unpacked first (`unpacked`)."""
+        base = self._store.folder
+        return None if base is None else base / self.root
+
+    def unpacked(self, cache_dir: Path, progress: Callable[[str], None] | None = None) -> Path:
+        """The package's folder on disk, with files of every kind: where SOURCE is no folder, unpacked once below
+        ``cache_dir``. Nothing of it is run. Raises SourceError where it cannot be read or written."""
+        from flowcheck.source.unpacking import unpacked
+
+        return self.folder or unpacked(self._store, self.root, cache_dir, progress)
+
+    def requirements(self) -> list[str]:
+        """What the tree says that it needs, extras included, as written; see `flowcheck.source.requirements`."""
+        from flowcheck.source.requirements import stated_requirements
+
+        return stated_requirements(self._store, self.root, self.package)
 
     def close(self) -> None:
         """Give back file handles and processes; reading ends here."""

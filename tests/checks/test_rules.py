@@ -11,6 +11,7 @@ from flowcheck.checks.run import CHECKS, run_checks, selection
 from flowcheck.checks.widths import WIDTH_CHECKS
 from flowcheck.data import rules_dir
 from flowcheck.flow import facts as known
+from flowcheck.probe.verdict import PROBE_RULES
 from tests.report.fakes import GRAPH, facts, flow, healthy, mode
 
 
@@ -20,7 +21,9 @@ def overlay(folder: Path, text: str, name: str = "team.toml") -> Path:
 
 
 def test_every_shipped_rule_has_its_function_and_every_function_its_rule() -> None:
-    assert [rule.id for rule in load_rules()] == sorted({*CHECKS, *LAYER_CHECKS, *SPEAKS_OF, *WIDTH_CHECKS})
+    assert [rule.id for rule in load_rules()] == sorted(
+        {*CHECKS, *LAYER_CHECKS, *SPEAKS_OF, *WIDTH_CHECKS, *PROBE_RULES}
+    )
 
 
 def test_every_rule_of_modes_says_that_last_keeps_fewer_rows_at_the_same_width() -> None:
@@ -112,7 +115,7 @@ def test_an_overlay_that_is_not_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("select", "ignore", "left"),
     [
-        ([], ["HS2,HS3", "HS4"], {"HS101", "HS102", "HS103", "HS104", "HS109"}),
+        ([], ["HS2,HS3", "HS4", "HS5"], {"HS101", "HS102", "HS103", "HS104", "HS109"}),
         (["HS101"], [], {"HS101"}),
         (["hs101,HS104", "HS109"], [], {"HS101", "HS104", "HS109"}),
         (["HS1"], ["HS10"], set()),

@@ -261,6 +261,7 @@ def test_rules_and_explain() -> None:
         *("HS201", "HS202", "HS203", "HS204", "HS205", "HS209", "HS210", "HS219"),
         *("HS301", "HS302", "HS303", "HS304"),
         *(f"HS40{number}" for number in range(1, 10)),
+        *(f"HS50{number}" for number in range(1, 8)),
     ]
     for wanted in ("HS101", "hs101", "target-extend-not-full"):
         explained = run(REAL, "explain", wanted).stdout

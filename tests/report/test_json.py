@@ -30,6 +30,7 @@ TOP_LEVEL = [
     "flows",
     "capture",
     "intake",
+    "probe",
     "assumptions",
     "findings",
     "unproved",

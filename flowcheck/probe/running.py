@@ -1,0 +1,358 @@
+"""One probe from a job to what its ranks saw: what is missing is learned, the reference is run, then the ranks.
+
+Everything of the tree runs in child processes, in an environment that is not this one's, without the network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from flowcheck.probe.environment import Environment
+from flowcheck.probe.errors import ProbeError
+from flowcheck.probe.leash import BYTECODE
+from flowcheck.probe.protocol import Event, Job, RankResult, Role, dumps, loads
+from flowcheck.probe.supervise import End, ProcessEnd, Start, last_words, supervise
+
+__all__ = ["Ran", "RankEnd", "Where", "free_port", "launch_command", "run_job", "workplace"]
+
+MODULE = "flowcheck.probe.rank"
+LEASH = "flowcheck.probe.leash"
+JOB_FILE = "job.json"
+KEPT_BYTES = 16 * 1024
+PORT_TRIES = 3
+
+HEARD: Callable[[str, Event], None] = lambda *_: None  # noqa: E731
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The places of one probe.
+
+    Attributes:
+        work: for this probe alone; the job's own files lie in it.
+        imports: a folder that holds flowcheck's own package and nothing else.
+        cache: what outlives the probe: byte code, and what was learned about trees.
+    """
+
+    work: Path
+    imports: Path
+    cache: Path
+
+
+@dataclass(frozen=True, slots=True)
+class RankEnd:
+    """How one rank ended: ``role`` is what it was for, ``code`` its exit code where that is known, ``stage`` how far it came,
+    ``words`` the last lines of its standard error, ``how`` what is known of its end where it left no exit code here."""
+
+    role: Role
+    rank: int
+    end: End
+    code: int | None = None
+    stage: str = ""
+    seconds: float | None = None
+    words: tuple[str, ...] = ()
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of it.
+
+    Attributes:
+        results: by rank; of those that came to an end of their own, which may be an error.
+        ends: how each rank ended, and what ran before them, in that order.
+        trouble: why nothing can be concluded from the results, "" if they count.
+    """
+
+    results: Mapping[int, RankResult]
+    ends: tuple[RankEnd, ...]
+    trouble: str = ""
+
+
+@contextlib.contextmanager
+def workplace(cache: Path, keep: Path | None = None) -> Iterator[Where]:
+    """Folders for one probe; they are gone afterwards, unless ``keep`` names where they are to be.
+
+    Raises:
+        ProbeError: they cannot be made.
+    """
+    try:
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+        work = keep.absolute() if keep is not None else Path(tempfile.mkdtemp(prefix="flowcheck-probe-"))
+        for name in ("imports", "tree", "target", "draft", "tmp"):
+            shutil.rmtree(work / name, ignore_errors=True)
+            (work / name).mkdir()
+        (work / "imports" / "flowcheck").symlink_to(Path(__file__).resolve().parents[1])
+    except OSError as error:
+        raise ProbeError(f"cannot make a folder for the probe: {error}") from error
+    try:
+        yield Where(work, work / "imports", cache)
+    finally:
+        if keep is None:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+@dataclass
+class _Running:
+    job: Job
+    environment: Environment
+    where: Where
+    deadline: float
+    heard: Callable[[str, Event], None]
+    ends: list[RankEnd] = field(default_factory=list)
+
+    def run(self, job: Job, groups: Sequence[Sequence[int]]) -> tuple[dict[int, RankResult], str]:
+        """Run processes of one role to their ends, one for each group of ranks: the results, and what went wrong with them."""
+        path = self.where.work / (JOB_FILE if job.role == "rank" else f"job-{job.role}.json")
+        path.write_text(dumps(job), "utf-8")
+        for rank in (rank for group in groups for rank in group):
+            job.result_path(rank).unlink(missing_ok=True)
+            job.words_path(rank).unlink(missing_ok=True)
+        processes = supervise(
+            [Start(tuple(group), self.command(path, group), self.variables(job)) for group in groups],
+            seconds=max(1.0, self.deadline - time.monotonic()),
+            at_once=len(groups),
+            together=True,
+            on_event=lambda event: self.heard(job.role, event),
+        )
+        results: dict[int, RankResult] = {}
+        ends = [_end_of(job, process, rank, results) for process in processes for rank in process.ranks]
+        self.ends += ends
+        return results, _trouble(job, ends)
+
+    def command(self, path: Path, ranks: Sequence[int]) -> tuple[str, ...]:
+        named = str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]}-{ranks[-1]}"
+        return (str(self.environment.python), "-m", LEASH, MODULE, str(path), named)
+
+    def variables(self, job: Job) -> dict[str, str]:
+        """The environment of a rank."""
+        left_out = {"PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}
+        kept = {key: value for key, value in os.environ.items() if key not in left_out}
+        fixed = {
+            "PYTHONPATH": str(self.where.imports),
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONUNBUFFERED": "1",
+            BYTECODE: f"{job.tree}:{self.where.cache / 'bytecode' / _place(job)}",
+            "TMPDIR": str(self.where.work / "tmp"),
+            "OMP_NUM_THREADS": str(job.threads),
+            "HF_HUB_OFFLINE": "1",
+            "TRANSFORMERS_OFFLINE": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+        if job.backend != "nccl":
+            fixed["CUDA_VISIBLE_DEVICES"] = ""
+            if sys.platform == "linux":
+                fixed["GLOO_SOCKET_IFNAME"] = "lo"
+        return {**kept, **fixed}
+
+
+def run_job(
+    job: Job,
+    environment: Environment,
+    where: Where,
+    *,
+    tree_digest: str,
+    seconds: float,
+    port_is_given: bool = False,
+    heard: Callable[[str, Event], None] = HEARD,
+) -> Ran:
+    """Run a job on this machine, to its end or to the end of its time.
+
+    Args:
+        job: what to run; its ``work`` is ``where.work``.
+        environment: the interpreter of the ranks.
+        where: see there.
+        tree_digest: of the tree: what it lacks is learned once.
+        seconds: time for everything.
+        port_is_given: whether the user chose the port. Otherwise another one is tried where it was taken meanwhile.
+        heard: called with the role of a process ("learn", "reference", "rank") and each event of it.
+    """
+    running = _Running(job, environment, where, time.monotonic() + seconds, heard)
+    kept = where.cache / "stubs" / f"{_key(tree_digest, environment)}.json"
+    known = _known_stubs(kept)
+    if known is not None:
+        job.stubs_path().write_text(json.dumps(known), "utf-8")
+    else:
+        _, trouble = _learned(running, kept)
+        if trouble:
+            return Ran({}, tuple(running.ends), trouble)
+    ran = _reference_and_ranks(running, port_is_given)
+    if known is not None and any(result.error and result.error.missing for result in ran.results.values()):
+        kept.unlink(missing_ok=True)  # another target needs what nobody has met yet
+        _, trouble = _learned(running, kept)
+        if not trouble:
+            ran = _reference_and_ranks(running, port_is_given)
+    return replace(ran, ends=tuple(running.ends))
+
+
+def _learned(running: _Running, kept: Path) -> tuple[dict[int, RankResult], str]:
+    results, trouble = running.run(running.job.as_learning(), [[0]])
+    error = results[0].error if 0 in results else None
+    if not trouble and error is None:
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(running.job.stubs_path(), kept)
+    if not trouble and error is not None:
+        trouble = f"the target could not be built: {_spoken(error)}"
+    return results, trouble
+
+
+def _reference_and_ranks(running: _Running, port_is_given: bool) -> Ran:
+    job = running.job
+    if job.backend != "fake":
+        results, trouble = running.run(job.as_reference(), [[0]])
+        error = results[0].error if 0 in results else None
+        if trouble or error is not None:
+            return Ran({}, (), trouble or f"the reference on one rank ended early: {_spoken(error)}")
+    alone = job.backend == "nccl"  # others are forks of one process, which imports the tree once
+    groups = [[rank] for rank in range(job.ranks)] if alone else [list(range(job.ranks))]
+    for _ in range(1 if port_is_given or job.backend == "fake" else PORT_TRIES):
+        results, trouble = running.run(job, groups)
+        if not _port_was_taken(results):
+            break
+        job = running.job = replace(job, port=free_port())
+    return Ran(results, (), trouble)
+
+
+def _end_of(job: Job, process: ProcessEnd, rank: int, results: dict[int, RankResult]) -> RankEnd:
+    """How one rank of a process ended; a result of its own is put among ``results``."""
+    result = _result(job, rank) if process.end in (End.DONE, End.HUNG) else None
+    last = process.last.get(rank)
+    words = last_words(_tail(job.words_path(rank))) or process.words
+    heard = RankEnd(
+        role=job.role,
+        rank=rank,
+        end=process.end,
+        code=process.code if len(process.ranks) == 1 else None,
+        stage=last.stage if last is not None else "",
+        seconds=last.seconds if last is not None else None,
+        words=words,
+    )
+    if result is None:  # where the process says that it is done, it left nothing
+        return replace(heard, end=End.DIED, how="left no result") if process.end is End.DONE else heard
+    error = result.error
+    if error is not None and error.kind in FORCED:  # by the process of which it was a fork
+        return replace(heard, end=FORCED[error.kind], how=error.message.partition(";")[0])
+    results[rank] = result
+    return replace(heard, end=End.DONE, code=1 if error is not None else 0, stage=result.stage)
+
+
+FORCED = {"Died": End.DIED, "Stopped": End.STOPPED}
+"""What the failures of ranks are called that did not end by themselves."""
+
+
+def _result(job: Job, rank: int) -> RankResult | None:
+    """What a rank left, if it is whole."""
+    try:
+        result = loads(RankResult, job.result_path(rank).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return result if result.rank == rank or job.role != "rank" else None
+
+
+def _tail(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - KEPT_BYTES))
+            return stream.read(KEPT_BYTES)
+    except OSError:
+        return b""
+
+
+def _trouble(job: Job, ends: Sequence[RankEnd]) -> str:
+    """Why nothing can be concluded: a rank died, or time was up."""
+    for how in (End.DIED, End.HUNG):
+        bad = [end for end in ends if end.end is how]
+        if bad:
+            one = min(bad, key=lambda end: end.seconds or 0.0)  # the one that has been silent for longest
+            who = f"rank {one.rank}" if job.role == "rank" else f"the {job.role} run"
+            others = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
+            at = f" in {one.stage}" if one.stage else " before it said anything"
+            return f"{who} {_how(one)}{at}{others}"
+    return ""
+
+
+def _how(end: RankEnd) -> str:
+    if end.end is End.HUNG:
+        return "hung until time was up"
+    if end.code is not None and end.code < 0:
+        memory = " (out of memory?)" if end.code == -9 else ""
+        return f"was killed by signal {-end.code}{memory}"
+    return end.how or (f"died with exit code {end.code}" if end.code is not None else "died")
+
+
+def _spoken(error: Any) -> str:
+    where = f" ({error.where[-1]})" if error.where else ""
+    return f"{error.kind} in {error.stage}: {error.message}{where}"
+
+
+def _port_was_taken(results: Mapping[int, RankResult]) -> bool:
+    errors = [result.error for result in results.values() if result.error is not None]
+    return any(each.about == "machine" and "in use" in each.message for each in errors)
+
+
+def _place(job: Job) -> str:
+    """A name for where the tree really lies."""
+    real = Path(job.tree, *job.package.split(".")).resolve()
+    return hashlib.sha256(os.fsencode(real)).hexdigest()[:24]
+
+
+def _key(tree_digest: str, environment: Environment) -> str:
+    return hashlib.sha256(f"{tree_digest}\0{environment.python}".encode()).hexdigest()[:24]
+
+
+def _known_stubs(path: Path) -> list[str] | None:
+    try:
+        names = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
+
+
+def free_port(address: str = "127.0.0.1", wanted: int | None = None) -> int:
+    """A port where nobody listens: the one that is wanted, or any.
+
+    Raises:
+        ProbeError: the wanted one is taken.
+    """
+    with socket.socket() as place:
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            place.bind((address, wanted or 0))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ProbeError(f"--port {wanted}: {reason}; leave it out to take a free one") from None
+        return int(place.getsockname()[1])
+
+
+def launch_command(job_path: str, ranks: int, nodes: int, *, address: str = "HOST", port: int = 29500) -> list[str]:
+    """What to run on each of several nodes: ``ranks`` in all, the same number on each.
+
+    Raises:
+        ProbeError: they cannot be divided so.
+    """
+    if ranks % nodes:
+        raise ProbeError(f"{ranks} ranks cannot be divided among {nodes} nodes")
+    return [
+        "torchrun",
+        f"--nnodes={nodes}",
+        f"--nproc-per-node={ranks // nodes}",
+        "--rdzv-backend=c10d",
+        f"--rdzv-endpoint={address}:{port}",
+        "-m",
+        MODULE,
+        job_path,
+    ]

@@ -1,0 +1,353 @@
+"""From what ranks saw to a verdict for each path. Pure: a plan and results in, verdicts and problems out.
+
+A path is *proved* only where every rank came to its end, every rank holds the states that the draft was trained on, whole
+and in all rows, all ranks hold the same, and the draft's own first layer took them. Whatever could not run, or says too
+little, is *inconclusive*; what this backend cannot reach is *not covered*. Neither is ever a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from flowcheck.probe.plan import Plan, PlannedPath
+from flowcheck.probe.protocol import Block, DraftInput, Failure, Limits, PhaseResult, RankResult
+
+__all__ = ["PROBE_RULES", "Judged", "LiveVerdict", "PathVerdict", "Problem", "judge", "spelled"]
+
+PROBE_RULES = ("HS501", "HS502", "HS503", "HS504", "HS505", "HS506", "HS507")
+"""The rules that speak of what running ranks showed."""
+
+
+class LiveVerdict(str, Enum):
+    """How a path ends."""
+
+    PROVED = "proved"
+    VIOLATED = "violated"
+    INCONCLUSIVE = "inconclusive"
+    NOT_COVERED = "not covered"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong on a path. ``kind`` chooses the rule's message; the rest fills it."""
+
+    rule: str
+    kind: str
+    found: str = ""
+    expected: str = ""
+    keys: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PathVerdict:
+    """How one path ends, and what was seen on it.
+
+    ``blocks``, ``rows``, ``width`` are those of rank 0, or of the first rank that differs; ``same`` says whether all ranks hold
+    the same (None: nothing to compare). ``draft`` is what the draft's first layer made of them.
+    """
+
+    path: PlannedPath
+    verdict: LiveVerdict
+    reason: str = ""
+    problems: tuple[Problem, ...] = ()
+    blocks: tuple[Block, ...] = ()
+    rows: int | None = None
+    expected_rows: int | None = None
+    width: int | None = None
+    same: bool | None = None
+    draft: DraftInput | None = None
+
+    @property
+    def found(self) -> tuple[int | None, ...]:
+        """The boundaries that arrived; None for what is none, or only a part of one."""
+        return tuple(each.boundary if each.identity == "boundary" else None for each in self.blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The whole answer."""
+
+    paths: tuple[PathVerdict, ...]
+
+    def count(self, verdict: LiveVerdict) -> int:
+        """How many paths end so."""
+        return sum(path.verdict is verdict for path in self.paths)
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Whether something was shown, and nothing that this backend reaches stayed open."""
+        shown = self.count(LiveVerdict.PROVED) + self.count(LiveVerdict.VIOLATED)
+        return shown > 0 and self.count(LiveVerdict.INCONCLUSIVE) == 0
+
+
+def judge(plan: Plan, results: Mapping[int, RankResult], *, trouble: str = "", limits: Limits | None = None) -> Judged:
+    """The verdict for each path of the plan.
+
+    Args:
+        plan: what was run and what it should show.
+        results: what ranks saw, by their numbers; those that left nothing are missing.
+        trouble: why the run as a whole shows nothing (a rank died or hung), "" where it came to its end.
+        limits: those of the job.
+    """
+    return Judged(tuple(_of_path(plan, path, results, trouble, limits or Limits()) for path in plan.paths))
+
+
+def _of_path(
+    plan: Plan, path: PlannedPath, results: Mapping[int, RankResult], trouble: str, limits: Limits
+) -> PathVerdict:
+    seen = _Seen.of(plan, path, results)
+    if path.excluded:
+        return seen.ends(LiveVerdict.NOT_COVERED, path.excluded)
+    missing = path.open or trouble or seen.missing(plan)
+    if missing:
+        return seen.ends(LiveVerdict.INCONCLUSIVE, missing)
+    if failed := seen.failed:
+        return _refused(path, seen, failed)
+    problems = tuple(_problems(plan, path, seen, limits))
+    if any(each.rule != "HS507" for each in problems):
+        return seen.ends(LiveVerdict.VIOLATED, "", problems)
+    if problems:
+        return seen.ends(LiveVerdict.INCONCLUSIVE, "the scan says otherwise: one of the two is wrong", problems)
+    left = next(filter(None, _left_open(plan, seen)), "")
+    return seen.ends(LiveVerdict.INCONCLUSIVE if left else LiveVerdict.PROVED, left)
+
+
+def _refused(path: PlannedPath, seen: _Seen, failed: Mapping[int, Failure]) -> PathVerdict:
+    """A phase that raised: the tree's doing where it refuses the ids, or where the scan says that it raises."""
+    rank, failure = next(iter(failed.items()))
+    said = f"{failure.kind}: {failure.message}" if failure.message else failure.kind
+    where = f" ({failure.where[-1]})" if failure.where else ""
+    of_tree = all(each.about == "tree" for each in failed.values()) and len(failed) == len(seen.phases)
+    if of_tree and (failure.stage == "setter" or path.refused):
+        told = " then ".join("no ids" if ids is None else str(list(ids)) for ids in path.told)
+        problem = Problem(
+            "HS506", failure.stage if failure.stage == "setter" else "forward", keys=told, reason=said + where
+        )
+        return seen.ends(LiveVerdict.VIOLATED, "", (problem,))
+    return seen.ends(LiveVerdict.INCONCLUSIVE, f"rank {rank} ended in {failure.stage}: {said}{where}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What all ranks saw on one path."""
+
+    path: PlannedPath
+    phases: Mapping[int, PhaseResult]
+    drafts: Mapping[int, DraftInput]
+    errors: Mapping[int, Failure]
+    ranks: tuple[int, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, path: PlannedPath, results: Mapping[int, RankResult]) -> _Seen:
+        name = path.stands_in
+        phases = {
+            rank: each for rank, result in results.items() for each in result.phases if name and each.phase == name
+        }
+        drafts = {
+            rank: each for rank, result in results.items() for each in result.draft if name and each.phase == name
+        }
+        errors = {rank: result.error for rank, result in results.items() if result.error is not None}
+        return cls(path, phases, drafts, errors, tuple(range(plan.ranks)))
+
+    def missing(self, plan: Plan) -> str:
+        """Why a rank says nothing of this path, "" where all of them do."""
+        absent = [rank for rank in self.ranks if rank not in self.phases]
+        if not absent:
+            return ""
+        own = [rank for rank in absent if rank in self.errors and self.errors[rank].about != "other"]
+        rank = next(iter(own), absent[0])
+        failure = self.errors.get(rank)
+        if failure is None:
+            return f"{_ranks(absent, plan.ranks)} left no result"
+        where = f" ({failure.where[-1]})" if failure.where else ""
+        return f"rank {rank} ended in {failure.stage}: {failure.kind}: {failure.message}{where}"
+
+    @property
+    def failed(self) -> dict[int, Failure]:
+        """The ranks on which the phase raised."""
+        return {rank: phase.error for rank, phase in self.phases.items() if phase.error is not None}
+
+    @property
+    def first(self) -> PhaseResult | None:
+        """What rank 0 saw."""
+        return self.phases.get(0)
+
+    def ends(self, verdict: LiveVerdict, reason: str, problems: tuple[Problem, ...] = ()) -> PathVerdict:
+        shown = next((phase for phase in self.phases.values() if _is_odd(phase)), self.first)
+        draft = next((each for each in self.drafts.values() if each.accepted is not True), self.drafts.get(0))
+        views = {_view(phase) for phase in self.phases.values()}
+        arrived = any(phase.width is not None for phase in self.phases.values())
+        return PathVerdict(
+            path=self.path,
+            verdict=verdict,
+            reason=reason,
+            problems=problems,
+            blocks=shown.blocks if shown is not None else (),
+            rows=shown.rows if shown is not None else None,
+            expected_rows=shown.expected_rows if shown is not None else None,
+            width=shown.width if shown is not None else None,
+            same=len(views) == 1 and not any(each.rule == "HS504" for each in problems) if arrived else None,
+            draft=draft,
+        )
+
+
+def _is_odd(phase: PhaseResult) -> bool:
+    return any(each.identity != "boundary" for each in phase.blocks)
+
+
+def _view(phase: PhaseResult) -> tuple[object, ...]:
+    """What has to be the same on every rank, but for the numbers themselves."""
+    return (phase.rows, phase.width, phase.dtype, tuple((each.identity, each.boundary) for each in phase.blocks))
+
+
+def _problems(plan: Plan, path: PlannedPath, seen: _Seen, limits: Limits) -> Iterator[Problem]:
+    total = plan.ranks
+    without = [rank for rank, phase in seen.phases.items() if phase.rows is None or phase.width is None]
+    if without:
+        yield Problem("HS502", "none", keys=_ranks(without, total))
+        return
+    yield from _wrong_rows(seen, total)
+    yield from _wrong_width(plan, seen)
+    yield from _wrong_states(plan, seen)
+    yield from _ranks_differ(seen, limits, total)
+    yield from _refused_by_draft(seen, total)
+    yield from _unlike_scan(path, seen)
+
+
+def _wrong_rows(seen: _Seen, total: int) -> Iterator[Problem]:
+    wrong = {rank: phase for rank, phase in seen.phases.items() if phase.rows != phase.expected_rows}
+    if wrong:
+        one = next(iter(wrong.values()))
+        yield Problem("HS502", "differs", str(one.rows), str(one.expected_rows), _ranks(wrong, total))
+
+
+def _wrong_width(plan: Plan, seen: _Seen) -> Iterator[Problem]:
+    if plan.states is None:
+        return
+    wrong = {rank: phase for rank, phase in seen.phases.items() if phase.width != plan.states * phase.target_width}
+    if wrong:
+        one = next(iter(wrong.values()))
+        fields = (str(one.width), f"{plan.states} x {one.target_width}", _ranks(wrong, plan.ranks))
+        yield Problem("HS501", "differs", *fields, spelled_blocks(one.blocks) or "no state has this width")
+
+
+def _wrong_states(plan: Plan, seen: _Seen) -> Iterator[Problem]:
+    """What arrived is not what the draft was trained on."""
+    wanted = _wanted(plan)
+    for kind in ("partial", "other"):
+        wrong = {rank: each for rank, phase in seen.phases.items() for each in phase.blocks if each.identity == kind}
+        if wrong:
+            block = next(iter(wrong.values()))
+            name = str(block.boundary) if block.boundary is not None else ""
+            place = f"block {block.index + 1}"
+            yield Problem("HS503", kind, name, place, _ranks(wrong, plan.ranks), block.explanation)
+    found = {_names(phase.blocks) for phase in seen.phases.values() if not _is_unnamed(phase.blocks)}
+    # Where there are more or fewer than are needed, the width speaks.
+    wrong_names = sorted(names for names in found if wanted and names not in wanted and len(names) in map(len, wanted))
+    if wrong_names:
+        expected = " or ".join(spelled(each) for each in wanted)
+        yield Problem("HS503", "boundaries", spelled(wrong_names[0]), expected)
+
+
+def _wanted(plan: Plan) -> tuple[tuple[int, ...], ...]:
+    return (plan.needed,) if plan.needed is not None else plan.readings
+
+
+def _names(blocks: Sequence[Block]) -> tuple[int, ...]:
+    return tuple(block.boundary for block in blocks if block.boundary is not None)
+
+
+def _is_unnamed(blocks: Sequence[Block]) -> bool:
+    """Whether a block is no whole boundary, so that there is no list of names to compare."""
+    return not blocks or any(block.identity != "boundary" or block.boundary is None for block in blocks)
+
+
+def _ranks_differ(seen: _Seen, limits: Limits, total: int) -> Iterator[Problem]:
+    first = seen.first
+    if first is None:
+        return
+    for rank, phase in seen.phases.items():
+        if _view(phase) != _view(first):
+            reason = f"rank 0 has {_described(first)}, rank {rank} has {_described(phase)}"
+            yield Problem("HS504", "differs", keys=f"rank {rank}", reason=reason)
+            return
+    apart = {rank: phase.spread for rank, phase in seen.phases.items() if (phase.spread or 0.0) > limits.tolerance}
+    if apart:
+        most = max(apart.values(), key=lambda each: each or 0.0)
+        reason = f"their rows differ by {most:.1e} of their length, and {limits.tolerance:.0e} is allowed"
+        yield Problem("HS504", "numbers", keys=_ranks(apart, total), reason=reason)
+
+
+def _described(phase: PhaseResult) -> str:
+    return f"{phase.rows} x {phase.width} of {phase.dtype}, {', '.join(each.explanation for each in phase.blocks)}"
+
+
+def _refused_by_draft(seen: _Seen, total: int) -> Iterator[Problem]:
+    wrong = {rank: each for rank, each in seen.drafts.items() if each.accepted is False}
+    if wrong:
+        one = next(iter(wrong.values()))
+        width = next((str(phase.width) for rank, phase in seen.phases.items() if rank in wrong), "")
+        name = f"{one.cls}.{one.layer}" if one.layer else one.cls
+        taken = str(one.in_features) if one.in_features is not None else "another width"
+        yield Problem("HS505", "refused", width, taken, name, one.error or "")
+
+
+def _unlike_scan(path: PlannedPath, seen: _Seen) -> Iterator[Problem]:
+    first = seen.first
+    if first is None or not first.blocks:
+        return
+    if path.refused:
+        yield Problem("HS507", "differs", _described(first), f"an exception ({path.refused})")
+    elif path.expected is not None and not any(each.identity == "inconclusive" for each in first.blocks):
+        live = [(each.boundary, each.identity == "partial") for each in first.blocks]
+        scanned = [(each, path.partial) for each in path.expected]
+        if live != scanned:
+            parts = "one rank's part of " if path.partial else ""
+            yield Problem("HS507", "differs", spelled_blocks(first.blocks), f"{parts}{spelled(path.expected)}")
+
+
+def _left_open(plan: Plan, seen: _Seen) -> Iterator[str]:
+    """Why what was seen is no proof, although nothing is wrong."""
+    for rank, phase in seen.phases.items():
+        for block in phase.blocks:
+            if block.identity == "inconclusive" or block.boundary is None:
+                yield f"block {block.index + 1} on rank {rank} could not be named: {block.explanation}"
+        if not phase.blocks:
+            yield f"no block could be named on rank {rank}"
+        if plan.backend != "fake" and rank != 0 and phase.spread is None:
+            yield f"the states of rank {rank} were not compared with those of rank 0"
+    if plan.needed is None:
+        fits = spelled(_names(seen.phases[0].blocks))
+        yield f"{fits} arrive, and it is open what the draft was trained on"
+    if not plan.has_draft:
+        yield "no draft was built"
+    for rank in seen.ranks:
+        draft = seen.drafts.get(rank)
+        if draft is None and plan.has_draft:
+            yield f"the draft was not run on rank {rank}"
+        elif draft is not None and draft.accepted is None:
+            yield f"no layer of {draft.cls} is known to take the states{f': {draft.error}' if draft.error else ''}"
+
+
+def spelled(boundaries: Iterable[int | None]) -> str:
+    """Boundaries in words: "the embedding, 3, 31"."""
+    return ", ".join("the embedding" if each == 0 else "?" if each is None else str(each) for each in boundaries)
+
+
+def spelled_blocks(blocks: Iterable[Block]) -> str:
+    """Blocks in words: "3, a part of 31, 59"."""
+    named = {"boundary": "{}", "partial": "a part of {}", "other": "?", "inconclusive": "?"}
+    return ", ".join(named[each.identity].format(spelled((each.boundary,))) for each in blocks)
+
+
+def _ranks(some: Iterable[int], total: int) -> str:
+    """Ranks in words: "every rank", "rank 3", "ranks 0, 1 and 2"."""
+    numbers = sorted(set(some))
+    if len(numbers) == total and total > 1:
+        return "every rank"
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    return f"ranks {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"

@@ -1,0 +1,321 @@
+"""``flowcheck probe``: the whole command on small trees whose model code really runs, and every way to refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from flowcheck.cli.errors import Exit
+from flowcheck.probe import torches
+from flowcheck.probe.protocol import Job, loads
+from flowcheck.report.model import json_schema
+from tests.cli.pairs import FIXTURES, flowcheck, refused
+from tests.cli.wirings import lines_of, needing, pair_of, tree_of, with_cache
+from tests.probe.small_trees import tree_of as runnable
+
+__all__ = ["with_cache"]
+
+ROOT = Path(__file__).resolve().parents[2]
+HEALTHY = "wiring-healthy"
+LAUNCH = (
+    "launch    torchrun --nnodes={nodes} --nproc-per-node={each} --rdzv-backend=c10d --rdzv-endpoint=HOST:29500 "
+    "-m flowcheck.probe.rank WORK/job.json"
+)
+
+
+@pytest.fixture
+def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowcheck.probe.devices.visible_gpus", lambda *_: ())
+
+
+def said(*arguments: object, fixture: str = HEALTHY) -> list[object]:
+    return ["probe", tree_of(fixture), *pair_of(fixture), *needing(), *arguments]
+
+
+# ----------------------------------------------------------------------------------------------------------- refusals
+def test_code_is_not_run_without_a_yes() -> None:
+    refused(flowcheck(*said()), "probe EXECUTES code of", "--yes says that this is wanted")
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--backend", "mpi"], "--backend mpi: it is one of fake, gloo, nccl"),
+        (["--nnodes", "2"], "--nnodes 2 needs --backend nccl"),
+        (["--nnodes", "2", "--backend", "nccl"], "--nnodes 2 needs --work DIR"),
+        (["--collect"], "--collect needs --work DIR"),
+        (["--port", "7", "--backend", "fake"], "--port: simulated ranks listen nowhere"),
+        (["--quiet", "--verbose"], "--quiet and --verbose exclude each other"),
+    ],
+)
+def test_options_that_contradict_each_other(options: list[str], line: str) -> None:
+    refused(flowcheck(*said("--yes", *options)), line)
+
+
+def test_a_probe_is_about_a_pair() -> None:
+    result = flowcheck("probe", tree_of(HEALTHY), "--dry-run")
+    refused(result, "probe runs a pair: give --draft and --target, --pair, or a --launch that names both")
+
+
+def test_without_torch_it_says_which_extra_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torches, "NAME", "no_such_torch")
+    refused(flowcheck(*said("--dry-run")), "pip install 'flowcheck[probe]'")
+
+
+@pytest.mark.usefixtures("no_gpus")
+def test_gpus_that_are_not_there_are_refused() -> None:
+    result = flowcheck(*said("--yes", "--backend", "nccl"))
+    assert result.exit_code == Exit.USAGE
+    assert result.stderr.splitlines()[-1] == "flowcheck: error: 8 GPUs needed, 0 found; use --backend fake"
+
+
+@pytest.mark.usefixtures("no_gpus")
+@pytest.mark.parametrize(("nodes", "ranks", "each"), [(1, 8, 8), (2, 16, 8)])
+def test_a_dry_run_shows_the_launch_and_the_ranks(tmp_path: Path, nodes: int, ranks: int, each: int) -> None:
+    options = ["--dry-run", "--backend", "nccl", "--nproc", ranks, "--nnodes", nodes, "--work", tmp_path / "work"]
+    result = flowcheck(*said(*options))
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert LAUNCH.format(nodes=nodes, each=each) in lines
+    assert lines[0] == f"backend   nccl, {ranks} ranks of tensor parallelism"
+    assert f"ranks     {each} on each of {nodes} node{'s' if nodes > 1 else ''}, rank r on GPU r % {each}" in lines
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_model_that_gpus_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from flowcheck.probe.devices import Gpu
+
+    monkeypatch.setattr("flowcheck.probe.devices.visible_gpus", lambda *_: (Gpu("H200", 141 * 10**9),) * 8)
+    raw = json.loads((FIXTURES / HEALTHY / "target" / "config.json").read_text("utf-8"))
+    raw |= {"hidden_size": 16384, "num_attention_heads": 128, "intermediate_size": 532480, "vocab_size": 128256}
+    (tmp_path / "config.json").write_text(json.dumps(raw), "utf-8")
+    draft = json.loads((FIXTURES / HEALTHY / "draft" / "config.json").read_text("utf-8"))
+    (tmp_path / "draft.json").write_text(json.dumps({**draft, "target_hidden_size": 16384}), "utf-8")
+    pair = ["--draft", tmp_path / "draft.json", "--target", tmp_path]
+    result = flowcheck("probe", tree_of(HEALTHY), *pair, *needing(), "--yes", "--backend", "nccl")
+    assert result.exit_code == Exit.USAGE, result.output
+    last = result.stderr.splitlines()[-1]
+    assert "in bf16, and " in last
+    assert "8 GPUs with 1.13 TB are too little: --shrink makes it narrower, --backend fake needs no GPU" in last
+
+
+def test_too_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowcheck.probe.memory.free_memory", lambda: 10**9)
+    last = flowcheck(*said("--yes", "--backend", "gloo")).stderr.splitlines()[-1]
+    assert last.startswith("flowcheck: error: gloo needs about 3.")
+    assert last.endswith("of memory, 1.0 GB are free; --backend fake needs little")
+
+
+def test_a_tree_that_captures_nothing_is_inconclusive() -> None:
+    result = flowcheck(*said("--yes", "--backend", "fake", fixture="wiring-no-hook"))
+    assert (result.exit_code, result.stdout) == (Exit.INCONCLUSIVE, "")
+    assert result.stderr.splitlines()[-1].startswith(
+        "flowcheck: inconclusive: this tree captures nothing for this pair"
+    )
+
+
+@pytest.mark.parametrize(("text", "line"), [("{}", "this is no flowcheck.report/1"), (None, "No such file")])
+def test_a_report_that_is_none(tmp_path: Path, text: str | None, line: str) -> None:
+    path = tmp_path / "scan.json"
+    if text is not None:
+        path.write_text(text)
+    refused(flowcheck(*said("--dry-run", "--report", path)), f"--report {path}: {line}")
+
+
+def test_on_a_terminal_it_asks() -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "flowcheck", *map(str, said())]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    heard = b""
+    while b"[y/N]" not in heard:
+        heard += os.read(ours, 1024)
+    os.write(ours, b"n\n")
+    assert process.stdout is not None
+    assert process.stdout.read() == b""
+    assert process.wait(60) == Exit.USAGE
+    os.close(ours)
+    assert b"EXECUTES code of" in heard
+
+
+# ----------------------------------------------------------------------------------------------------------- real runs
+class Runs:
+    """Runs the command on copies of fixtures whose kernels are in PyTorch, in an environment that has them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.number = 0
+
+    def __call__(self, fixture: str, *options: object) -> Any:
+        return flowcheck(*self.line(fixture, *options))
+
+    def line(self, fixture: str, *options: object) -> list[object]:
+        """The arguments."""
+        self.number += 1
+        inside = self.folder / str(self.number)
+        inside.mkdir()
+        tree = runnable(fixture, inside)
+        env = inside / "python"
+        env.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{self.kernels(tree)}" exec {sys.executable} "$@"\n')
+        env.chmod(0o755)
+        return ["probe", tree, *pair_of(fixture), *needing(), "--yes", "--env", env, "--nproc", 2, *options]
+
+    def kernels(self, tree: Path) -> Path:
+        """What the tree imports beside its package, in a folder of its own."""
+        beside = tree.parent / "beside"
+        beside.mkdir()
+        for name in ("sgl_kernel.py", "flashinfer"):
+            (tree / name).rename(beside / name)
+        return beside
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    return Runs(tmp_path)
+
+
+def document(result: Any, code: int) -> dict[str, Any]:
+    assert result.exit_code == code, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    jsonschema.Draft202012Validator(json_schema()).validate(found)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["fake", "gloo"])
+def test_a_healthy_tree_is_proved_live_and_agrees_with_the_scan(runs: Runs, backend: str) -> None:
+    probe = document(runs(HEALTHY, "--backend", backend, "--format", "json"), 0)["probe"]
+    seen = {(each["phase"], each["path"], each["condition"]): each for each in probe["paths"]}
+    plain = "enable_flashinfer_allreduce_fusion is false"
+    for phase in ("extend", "verify"):
+        row = next(each for key, each in seen.items() if key[:2] == (phase, "eager") and key[2] in ("", plain))
+        assert row["verdict"] == "proved", row
+        assert [each["boundary"] for each in row["blocks"]] == row["expected_boundaries"] == [3, 5, 7]
+        assert (row["rows"], row["ranks_agree"], row["draft_accepts"]) == (row["expected_rows"], True, True)
+    graphs = [each for each in probe["paths"] if each["path"] == "decode_graph"]
+    assert {each["verdict"] for each in graphs} == {"not covered"}
+    assert [each["end"] for each in probe["processes"]] == ["done"] * len(probe["processes"])
+
+
+def test_the_page_fits_a_terminal(runs: Runs) -> None:
+    result = runs(HEALTHY, "--backend", "fake")
+    lines = lines_of(result)
+    assert result.exit_code == 0
+    assert lines[-1].endswith("not covered")
+    assert any(line.split()[-2:] == ["proved", "live"] for line in lines)
+    assert any(line.split()[:4] == ["probe", "fake:", "2", "ranks,"] for line in lines)
+    assert "EXECUTES code of" in result.stderr
+
+
+def test_the_embedding_is_named(runs: Runs) -> None:
+    found = document(runs("wiring-embedding", "--backend", "gloo", "--format", "json"), 1)
+    messages = [each["message"] for each in found["findings"] if each["rule"] == "HS503"]
+    assert messages == ["the embedding, 3, 5 arrive, and the draft was trained on 3, 5, 7"]
+
+
+def test_an_earlier_report_is_held_against_the_ranks(runs: Runs, tmp_path: Path) -> None:
+    scan = tmp_path / "scan.json"
+    command = ["scan", tree_of("wiring-other-layers"), *pair_of("wiring-other-layers"), *needing(), "-o", scan]
+    assert flowcheck(*command, "--format", "json").exit_code == 1
+    result = runs(HEALTHY, "--backend", "fake", "--report", scan, "--format", "json")
+    assert "it is about another tree" in result.stderr
+    found = document(result, 1)
+    assert found["probe"]["compared_with"] == "scan.json"
+    assert {each["rule"] for each in found["findings"]} == {"HS507"}
+
+
+def test_ranks_that_others_started_are_judged(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    collect = said("--backend", "gloo", "--nproc", 2, "--work", work, "--collect", "--format", "json")
+    empty = document(flowcheck(*collect), Exit.INCONCLUSIVE)["probe"]
+    assert {each["reason"] for each in empty["paths"] if each["path"] == "eager"} == {"every rank left no result"}
+    for path in (FIXTURES / "probe-healthy").glob("rank-*.json"):
+        text = path.read_text("utf-8").replace('"verify"', '"verify 2"')  # the first is what the graph was told
+        (work / path.name).write_text(text, "utf-8")
+    probe = document(flowcheck(*collect), 0)["probe"]
+    assert [each["verdict"] for each in probe["paths"] if each["path"] == "eager"].count("proved") == 2
+
+
+def test_on_several_nodes_the_job_is_written_and_the_commands_are_shown(runs: Runs, tmp_path: Path) -> None:
+    work = tmp_path / "shared"
+    result = runs(HEALTHY, "--backend", "nccl", "--nnodes", 2, "--work", work)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert "-m torch.distributed.run --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d" in "\n".join(lines)
+    assert lines[-1] == "and then this command again, with --collect"
+    job = loads(Job, (work / "job.json").read_bytes())
+    assert (job.ranks, job.backend, job.role) == (2, "nccl", "rank")
+    assert (work / "tree" / "sglang" / "srt").is_dir()
+
+
+def test_time_that_is_up_is_inconclusive(runs: Runs) -> None:
+    result = runs(HEALTHY, "--backend", "gloo", "--timeout", "1", "--format", "json")
+    probe = document(result, Exit.INCONCLUSIVE)["probe"]
+    assert "hung until time was up" in probe["trouble"]
+    assert "proved" not in {each["verdict"] for each in probe["paths"]}
+
+
+def alive(mark: bytes) -> list[str]:
+    """The processes that have this among their variables."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in place.read_bytes():
+                found.append(place.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="this system does not show processes")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_leaves_nothing_behind(runs: Runs, tmp_path: Path, number: int, code: int) -> None:
+    def sabotage(tree: Path) -> Path:
+        text = f"\nimport pathlib, time\npathlib.Path({str(tmp_path / 'here')!r}).touch()\ntime.sleep(600)\n"
+        with (tree / "sglang" / "srt" / "models" / "llama.py").open("a") as module:
+            module.write(text)
+        return Runs.kernels(runs, tree)
+
+    runs.kernels = sabotage  # type: ignore[method-assign]
+    line = runs.line(HEALTHY, "--backend", "gloo")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    env = {**os.environ, "TMPDIR": str(temporary), "FLOWCHECK_CACHE_DIR": str(tmp_path / "cache")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, *map(str, line)], cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "here").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code, said
+    assert alive(f"TMPDIR={temporary}".encode()) == []
+    assert list(temporary.iterdir()) == []
+
+
+INTERRUPTIBLE = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from flowcheck.cli import main; main()"
+)
+
+
+def test_an_import_that_ends_the_process_is_inconclusive(runs: Runs) -> None:
+    def sabotage(tree: Path) -> Path:
+        with (tree / "sglang" / "srt" / "models" / "llama.py").open("a") as module:
+            module.write("\nimport os\nos._exit(7)\n")
+        return Runs.kernels(runs, tree)
+
+    runs.kernels = sabotage  # type: ignore[method-assign]
+    probe = document(runs(HEALTHY, "--backend", "fake", "--format", "json"), Exit.INCONCLUSIVE)["probe"]
+    assert probe["trouble"]
+    assert "proved" not in {each["verdict"] for each in probe["paths"]}

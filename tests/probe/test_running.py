@@ -1,0 +1,182 @@
+"""A probe from its job to what its ranks left: whatever they do, it ends, and says what they came to."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowcheck.probe import running
+from flowcheck.probe.environment import Environment
+from flowcheck.probe.errors import ProbeError
+from flowcheck.probe.protocol import Event, Job
+from flowcheck.probe.running import Ran, Where, free_port, launch_command, run_job, workplace
+from flowcheck.probe.supervise import End
+from flowcheck.probe.verdict import LiveVerdict, judge
+from tests.probe.recorded import FIXTURES, plan_of
+
+HERE = Environment(Path(sys.executable))
+
+
+@pytest.fixture
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Where]:
+    monkeypatch.setattr(running, "MODULE", "fake_rank")
+    with workplace(tmp_path / "cache") as place:
+        shutil.copy(Path(__file__).with_name("fake_rank.py"), place.imports)
+        yield place
+
+
+def job_in(where: Where, behaviour: str = "", **changes: Any) -> Job:
+    job = Job(
+        tree=str(where.work / "tree"),
+        package="fork",
+        backend="gloo",
+        ranks=2,
+        target="",
+        architecture="",
+        phases=plan_of().phases,
+        names={},
+        work=str(where.work),
+        port=free_port(),
+        settings={"behaviour": behaviour, "results": str(FIXTURES / "probe-healthy")},
+    )
+    return replace(job, **changes)
+
+
+def run(where: Where, behaviour: str = "", **options: Any) -> Ran:
+    job = options.pop("job", None) or job_in(where, behaviour)
+    return run_job(job, HERE, where, **{"tree_digest": "a" * 64, "seconds": 60.0, **options})
+
+
+def roles_run(where: Where) -> list[str]:
+    return [
+        path.name.split("-")[1] for path in sorted(where.work.glob("ran-*"), key=lambda each: each.name.split("-")[2])
+    ]
+
+
+def test_everything_is_run_in_its_order_and_heard(where: Where) -> None:
+    heard: list[tuple[str, Event]] = []
+    ran = run(where, heard=lambda role, event: heard.append((role, event)))
+    assert roles_run(where) == ["learn", "reference", "rank"]
+    assert (sorted(ran.results), ran.trouble) == ([0, 1], "")
+    assert {(role, event.rank, event.stage) for role, event in heard} == {
+        ("rank", rank, stage) for rank in (0, 1) for stage in ("forward", "done")
+    }
+    assert [(each.role, each.rank, each.end) for each in ran.ends] == [
+        ("learn", 0, End.DONE), ("reference", 0, End.DONE), ("rank", 0, End.DONE), ("rank", 1, End.DONE),
+    ]  # fmt: skip
+    assert judge(plan_of(), ran.results).is_conclusive
+
+
+def test_simulated_ranks_need_no_reference(where: Where) -> None:
+    run(where, job=job_in(where, backend="fake"))
+    assert roles_run(where) == ["learn", "rank"]
+
+
+def test_on_gpus_each_rank_is_a_process_of_its_own(where: Where) -> None:
+    ran = run(where, job=job_in(where, backend="nccl"))
+    assert roles_run(where) == ["learn", "reference", "rank", "rank"]
+    assert sorted(ran.results) == [0, 1]
+
+
+def test_what_a_tree_lacks_is_learned_once(where: Where) -> None:
+    run(where)
+    run(where)
+    assert roles_run(where) == ["learn", "reference", "rank", "reference", "rank"]
+    run(where, tree_digest="b" * 64)
+    assert roles_run(where)[5:] == ["learn", "reference", "rank"]
+
+
+def test_a_target_that_lacks_more_is_learned_anew(where: Where) -> None:
+    run(where)
+    for path in where.work.glob("ran-*"):
+        path.unlink()
+    ran = run(where, "lacks")
+    assert roles_run(where) == ["reference", "rank", "learn", "reference", "rank"]
+    assert (sorted(ran.results), ran.trouble) == ([0, 1], "")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "trouble"),
+    [
+        ("dies", "rank 1 died with signal 9 in forward"),
+        ("hangs", "rank 1 hung until time was up in forward"),
+        ("leaves-nothing", "rank 1 left no result before it said anything, and 1 more"),
+        ("leaves-half", "rank 0 left no result in forward, and 1 more"),
+        ("dies-in-reference", "the reference run was killed by signal 9 (out of memory?) before it said anything"),
+        ("cannot-learn", "the target could not be built: KeyError in build: no such class"),
+    ],
+)
+def test_whatever_goes_wrong_is_said_and_is_no_proof(where: Where, behaviour: str, trouble: str) -> None:
+    ran = run(where, behaviour, seconds=10.0 if behaviour == "hangs" else 60.0)
+    assert ran.trouble == trouble
+    judged = judge(plan_of(), ran.results, trouble=ran.trouble)
+    assert judged.count(LiveVerdict.PROVED) == 0
+    assert not judged.is_conclusive
+
+
+def test_last_words_are_kept(where: Where) -> None:
+    ends = {each.rank: each for each in run(where, "dies").ends if each.role == "rank"}
+    assert (ends[1].end, ends[1].words) == (End.DIED, ("the last words of rank 1",))
+    assert ends[0].end is End.DONE
+
+
+def test_a_port_that_was_taken_meanwhile_is_changed(where: Where) -> None:
+    job = job_in(where, "port")
+    ran = run(where, job=job)
+    assert (sorted(ran.results), ran.trouble) == ([0, 1], "")
+    assert ran.results[0].bridges["port"] != str(job.port)
+
+
+def test_a_port_that_the_user_chose_is_not(where: Where) -> None:
+    ran = run(where, "port", port_is_given=True)
+    judged = judge(plan_of(), ran.results, trouble=ran.trouble)
+    assert judged.paths[0].reason == ran.trouble == "rank 1 left no result before it said anything"
+
+
+def test_a_chosen_port_that_is_taken_is_one_line() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(
+            ProbeError, match=rf"--port {port}: Address already in use; leave it out to take a free one"
+        ):
+            free_port(wanted=port)
+
+
+def test_folders_are_gone_unless_they_are_to_be_kept(tmp_path: Path) -> None:
+    with workplace(tmp_path / "cache") as place:
+        work = place.work
+        assert [each.name for each in place.imports.iterdir()] == ["flowcheck"]
+    assert not work.exists()
+    with workplace(tmp_path / "cache", tmp_path / "kept"):
+        pass
+    assert (tmp_path / "kept" / "target").is_dir()
+    with pytest.raises(ProbeError, match="cannot make a folder for the probe"), workplace(tmp_path, Path("/proc/no")):
+        pass
+
+
+def test_ranks_see_nothing_of_the_users_secrets_or_paths(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    seen = running._Running(job_in(where), HERE, where, 0.0, lambda *_: None).variables(job_in(where))
+    assert "HF_TOKEN" not in seen
+    assert seen["PYTHONPATH"] == str(where.imports)
+    assert seen["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_what_to_run_on_several_nodes() -> None:
+    command = launch_command("/shared/job.json", 16, 2, address="node0", port=29500)
+    assert command == [
+        "torchrun", "--nnodes=2", "--nproc-per-node=8", "--rdzv-backend=c10d", "--rdzv-endpoint=node0:29500",
+        "-m", "flowcheck.probe.rank", "/shared/job.json",
+    ]  # fmt: skip
+    with pytest.raises(ProbeError, match="8 ranks cannot be divided among 3 nodes"):
+        launch_command("job.json", 8, 3)
