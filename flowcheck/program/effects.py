@@ -148,8 +148,6 @@ class Effects:
         """Functions that change a container or an object which they are given: path and line."""
         self.filling_names: set[str] = set()
         """The names of those that change a container."""
-        self.storing_names: set[str] = set()
-        """The names of those that change an attribute of an object."""
         self.cells: set[tuple[str, int]] = set()
         """Functions that change a variable of the function around them, which others there may read: path and line."""
         self.cell_names: set[str] = set()
@@ -386,7 +384,8 @@ class Effects:
                 heads[i] = set(_PARAMETER.findall(data[d.start : end.start() if end is not None else d.end]))
             if name in heads[i]:
                 self.filling.add((d.path, d.line))
-                (self.storing_names if is_store else self.filling_names).add(d.name)
+                if not is_store:
+                    self.filling_names.add(d.name)
 
     def fills(self, path: str, line: int) -> bool:
         """Whether a function changes a container or an object that it is given."""

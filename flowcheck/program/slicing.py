@@ -201,7 +201,6 @@ class Criterion:
     ``outer``: whether a name is bound outside the function: a container that it holds outlives the call. ``swallows``:
     whether what is called by a name makes a context manager that may go on after an exception. ``fills``: whether what is
     called by a name may change a container that it is given. ``follows``: whether a call may be one of a function of the tree.
-    ``stores``: whether what is called by a name may change an attribute of an object that it is given.
     """
 
     statement: Callable[[ir.Stmt], bool]
@@ -213,7 +212,6 @@ class Criterion:
     swallows: Callable[[str], bool] = lambda name: name == "suppress"
     fills: Callable[[str], bool] = lambda name: False
     follows: Callable[[ir.Call], bool] = lambda call: False
-    stores: Callable[[str], bool] = lambda name: False
 
 
 class _Slicer:
@@ -263,9 +261,7 @@ class _Slicer:
         if not c.args or self.needed.isdisjoint(self.containers):
             return False
         given = {name for a in c.args for name in _given(a.value)} & self.needed & self.containers.keys()
-        if any(self.containers[n] for n in given) and self.c.follows(c):
-            return True
-        return bool(given) and self.c.stores(_name_of(c.func))
+        return any(self.containers[n] for n in given) and self.c.follows(c)
 
     def _changes_needed(self, c: ir.Call) -> bool:
         f = c.func
