@@ -7,7 +7,7 @@ and the reason.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Union
@@ -341,16 +341,22 @@ def either(event: int, a: Content, b: Content) -> Content:
 def leaves(contents: Iterable[Content]) -> frozenset[str]:
     """The names of the contributions that contents are made of, however."""
     out: set[str] = set()
-    for content in contents:
+    seen: set[int] = set()
+    left = list(contents)
+    while left:  # what several sources hold is looked at once: there are more ways to it than anybody could walk
+        content = left.pop()
+        if id(content) in seen:
+            continue
+        seen.add(id(content))
         for t in content.terms:
             if isinstance(t.source, Named):
                 out.add(t.source.path)
             elif isinstance(t.source, Opaque):
                 out |= t.source.deps
             elif isinstance(t.source, Either):
-                out |= leaves((t.source.first, t.source.second))
+                left += (t.source.first, t.source.second)
             else:
-                out |= leaves((t.source.of,))
+                left.append(t.source.of)
     return frozenset(out)
 
 
@@ -401,6 +407,17 @@ class Storage:
     segments: tuple[Segment, ...]
     writers: tuple[Site, ...] = field(default=(), compare=False)
     kin: frozenset[int] = frozenset()
+
+    @property
+    def addresses(self) -> frozenset[int]:
+        """The addresses that it names."""
+        return self.kin
+
+    def renamed(self, names: Mapping[int, int]) -> Storage:
+        """The same where what was at the addresses that are the keys of ``names`` goes by their values."""
+        if names.keys().isdisjoint(self.kin):
+            return self
+        return Storage(self.segments, self.writers, frozenset(names.get(oid, oid) for oid in self.kin))
 
     def either(self, event: int, other: Storage) -> Storage | None:
         """A storage that holds one or the other, where the columns are the same (see :func:`either`)."""

@@ -164,7 +164,7 @@ def _fixpoint(
             if end is None:
                 break
             rounds.end(it, head, end)
-            merged = merge([head.fork(), end])
+            merged = _either_round(head, end)
             if _settled(it, head, merged, newest, rounds, round_):
                 break
             widen(head, merged, everything=round_ >= 2)
@@ -175,6 +175,20 @@ def _fixpoint(
     finally:
         it.loop_sites = pushed
     return _after_loop(it, orelse, fr, merge(exits) if exits else None, breaks, done)
+
+
+def _either_round(head: State, end: State) -> State:
+    """The state at the head of this round or of the next one.
+
+    What rounds make of a tensor is joined, not kept apart as a choice: each round would be a choice of its own, over those
+    of all rounds before it, and the loop would never settle.
+    """
+    base = head.base
+    unify, base.unify = base.unify, None
+    try:
+        return merge([head.fork(), end])
+    finally:
+        base.unify = unify
 
 
 def stabilise(it: Interpreter, st: State, step: Callable[[State], None]) -> None:
@@ -195,7 +209,7 @@ def stabilise(it: Interpreter, st: State, step: Callable[[State], None]) -> None
             except Dead:
                 break
             rounds.end(it, head, inside)
-            merged = merge([head.fork(), inside])
+            merged = _either_round(head, inside)
             if _settled(it, head, merged, newest, rounds, round_):
                 break
             widen(head, merged, everything=round_ >= 2)

@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from flowcheck.interp.contents import Storage
 from flowcheck.interp.generators import Lazy, Rest
 from flowcheck.interp.heap import Obj, State, join_objects
+from flowcheck.interp.tensors import View
 from flowcheck.interp.values import (
     BoundV,
     BuiltinV,
@@ -113,7 +115,7 @@ class Rounds:
                     look.fixed(shared.attrs.values())
                     look.fixed((shared.ctor or {}).values())
                     look.fixed(_contents(shared))
-                    look.tag(shared.tag)
+                    look.tag(shared.tag, shared=True)
         names = {oid: to for oid, to in names.items() if oid not in look.stuck}
         if not names:
             return names
@@ -178,7 +180,9 @@ def changed(head: State, merged: State) -> list[int]:
 
 def _alike(a: Obj, b: Obj) -> bool:
     """Whether two objects of one place may be joined: they differ in their contents alone."""
-    return a.kind == b.kind and a.cls is b.cls and a.tag == b.tag and a.default == b.default and a.parent == b.parent
+    if a.kind != b.kind or a.cls is not b.cls or a.default != b.default or a.parent != b.parent:
+        return False
+    return a.tag == b.tag or a.kind in ("tensor", "storage")  # whose tags know how to be joined
 
 
 def _contents(obj: Obj) -> list[Value]:
@@ -210,8 +214,8 @@ class _Renaming:
         self.fixed((obj.ctor or {}).values())
         if obj.default is not None:
             self.fixed((obj.default,))
-        self.tag(obj.tag)
-        same = all(attrs[k] is v for k, v in obj.attrs.items()) and elements is obj.elements
+        tag = self.tag(obj.tag)
+        same = tag is obj.tag and all(attrs[k] is v for k, v in obj.attrs.items()) and elements is obj.elements
         if same and items is not None:
             old = [x for p in obj.items.values() for x in p] if obj.kind == "dict" else obj.items
             new = [x for p in items.values() for x in p] if obj.kind == "dict" else items
@@ -221,7 +225,7 @@ class _Renaming:
         renamed = obj.copy()
         # What locals were computed from names addresses too.
         renamed.attrs = {k: v for k, v in attrs.items() if k[0] != "@"}
-        renamed.items, renamed.elements = items, elements
+        renamed.items, renamed.elements, renamed.tag = items, elements, tag
         return renamed
 
     def value(self, v: Value) -> Value:
@@ -287,17 +291,22 @@ class _Renaming:
             self._mention(func)
         self.fixed((*args, *keywords.values()))
 
-    def tag(self, tag: object) -> None:
-        """What a tag names cannot be renamed."""
-        if isinstance(tag, Rest):
-            tag = tag.lazy
-        if isinstance(tag, Lazy):
-            self._call(tag.func, tag.args, tag.keywords)
-            self._mention(tag.source)
-            for fr in tag.frame.chain() if tag.frame is not None else ():
+    def tag(self, tag: object, shared: bool = False) -> object:
+        """The tag renamed, if it is data that says what a tensor is and is not ``shared``; what others name cannot be."""
+        if isinstance(tag, (View, Storage)):
+            if not shared:
+                return tag.renamed(self.names)
+            self.stuck |= tag.addresses & self.names.keys()
+            return tag
+        lazy = tag.lazy if isinstance(tag, Rest) else tag
+        if isinstance(lazy, Lazy):
+            self._call(lazy.func, lazy.args, lazy.keywords)
+            self._mention(lazy.source)
+            for fr in lazy.frame.chain() if lazy.frame is not None else ():
                 self._mention(fr.self_)
         else:
-            self._mention(tag)
+            self._mention(lazy)
+        return tag
 
     def _key(self, key: object) -> None:
         if isinstance(key, tuple):

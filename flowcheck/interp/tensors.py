@@ -7,7 +7,7 @@ those of its heap object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,18 @@ class View:
     dims: tuple[Value, ...] | None
     whole: bool = True
     others: tuple[int, ...] = ()
+
+    @property
+    def addresses(self) -> frozenset[int]:
+        """The addresses of the storages that it may show."""
+        return frozenset((self.storage, *self.others))
+
+    def renamed(self, names: Mapping[int, int]) -> View:
+        """The same where what was at the addresses that are the keys of ``names`` goes by their values."""
+        if names.keys().isdisjoint(self.addresses):
+            return self
+        first, *others = dict.fromkeys(names.get(oid, oid) for oid in (self.storage, *self.others))
+        return replace(self, storage=first, others=tuple(others))
 
     def is_instance(self, name: str) -> bool | None:
         """Whether it is an instance of a class outside the tree; what has no shape may be no tensor at all."""
@@ -332,7 +344,8 @@ def put(
             old = _storage(st, oid)
             st.write(oid).tag = replace(old, kin=old.kin | {storage})
     shown = View(storage, Width(), joined_columns(segments), view.rows, view.dims)
-    st.write(ref.oid).tag = shown if rows is None else replace(shown, rows=rows, dims=dims)
+    shown = shown if rows is None else replace(shown, rows=rows, dims=dims)
+    st.write(ref.oid).tag = shown if st.obj(ref.oid).exact else view.joined(shown)
 
 
 _ = (NOTHING, Named, Normed)

@@ -191,11 +191,8 @@ def _renamed_object(o: Obj, names: dict[int, int]) -> Obj:
         new.elements = _renamed(o.elements, names)
     if o.default is not None:
         new.default = _renamed(o.default, names)
-    if isinstance(o.tag, View):
-        others = tuple(names.get(oid, oid) for oid in o.tag.others)
-        new.tag = replace(o.tag, storage=names.get(o.tag.storage, o.tag.storage), others=others)
-    elif isinstance(o.tag, Storage) and o.tag.kin:
-        new.tag = replace(o.tag, kin=frozenset(names.get(oid, oid) for oid in o.tag.kin))
+    if isinstance(o.tag, (View, Storage)):
+        new.tag = o.tag.renamed(names)
     elif isinstance(o.tag, Ref):
         new.tag = _renamed(o.tag, names)
     new.unmade = o.unmade

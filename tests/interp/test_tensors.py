@@ -176,10 +176,12 @@ def abstract(body: str, flag: bool | None) -> list[list[dict[str, float] | None]
 def _columns(v: Any, state: State) -> list[dict[str, float] | None]:
     out: list[list[dict[str, float] | None]] = []
     for ref in alternatives(v):
-        assert isinstance(ref, Ref)
+        if not isinstance(ref, Ref):
+            return [None] * COLUMNS
         columns: list[dict[str, float] | None] = []
         for s in read(state, ref):
-            assert s.width is not None
+            if s.width is None:
+                return [None] * COLUMNS
             known: dict[str, float] | None = {}
             for t in s.content.terms:
                 if isinstance(t.source, Named) and known is not None:
@@ -191,7 +193,7 @@ def _columns(v: Any, state: State) -> list[dict[str, float] | None]:
     return out[0] if all(c == out[0] for c in out) else [None] * COLUMNS
 
 
-def concrete(body: str, flag: bool) -> list[list[dict[str, float]]]:
+def concrete(body: str, flag: bool | tuple[bool, ...]) -> list[list[dict[str, float]]]:
     space: dict[str, Any] = {"torch": Torch}
     exec(f"def program(a, b, c, flag):\n    {body}\n    return a, b, c\n", space)  # the program is this test's own
     return [[c.terms for c in t.columns] for t in space["program"](*(Tensor.of(n) for n in NAMES), flag)]
@@ -224,6 +226,32 @@ def test_joined_programs(body: str) -> None:
 )
 def test_aliases_and_copies(body: str) -> None:
     assert abstract(body, None) == concrete(body, True)
+
+
+def looped(body: str, leaves: str) -> str:
+    """The program as the body of a loop that runs as often as nobody knows, or that is left in its middle."""
+    return f"for one in flag:\n        {body.replace(chr(10), chr(10) + '    ')}\n        {leaves}"
+
+
+@settings(max_examples=60)
+@given(programs(), some.sampled_from(("pass", "break", "if one:\n            break\n        b = a + b")))
+def test_loops_of_unknown_length(body: str, leaves: str) -> None:
+    """What is said after such a loop holds however often it ran."""
+    program = looped(body.replace("if flag", "if one"), leaves)
+    found = abstract(program, None)
+    for rounds in ((), (False,), (True,), (False, False, True)):
+        for said, real in zip(found, concrete(program, rounds), strict=True):
+            assert all(s is None or s == r for s, r in zip(said, real, strict=True)), (rounds, program)
+
+
+def test_what_a_loop_makes_and_leaves_is_known() -> None:
+    body = "d = a\n    for one in flag:\n        d = a + c\n        d = d[:, :4]\n        break\n    else:\n        d = c + a\n    b = d"
+    assert abstract(body, None) == concrete(body, ())
+
+
+def test_a_loop_of_unknown_length_leaves_alone_what_it_does_not_write() -> None:
+    found = abstract("d = b\n    for one in flag:\n        d = a + c\n        d += c\n    b = d", None)
+    assert found == [[{"a": 1}] * COLUMNS, [None] * COLUMNS, [{"c": 1}] * COLUMNS]
 
 
 def test_what_differs_from_path_to_path_is_not_known() -> None:
