@@ -439,6 +439,43 @@ def _elementwise(k: Contract, c: Call) -> Value | None:
     return TupleV([made, NONE]) if k.returns == "pair" else made
 
 
+def _stream_count(k: Contract, c: Call) -> int | None:
+    n = c.argument(k.inputs[1])
+    return n.value if isinstance(n, Known) and type(n.value) is int and n.value > 0 else None
+
+
+def _to_streams(k: Contract, c: Call) -> Value | None:
+    """The columns of a tensor as often beside each other as there are streams."""
+    x, n = c.tensor(k.inputs[0]), _stream_count(k, c)
+    view = view_of(x, c.st) if x is not None else None
+    if x is None or view is None or n is None:
+        return None
+    width = view.width * n if view.width is not None else None
+    dims = (*view.dims[:-1], value_of(width)) if view.dims else None
+    return make(c.it, c.st, read(c.st, x) * n, width, view.rows, dims, c.site)
+
+
+def _from_streams(k: Contract, c: Call) -> Value | None:
+    """What is computed from streams beside each other, row by row: ``returns`` names each part, "stream" for one as wide as a
+    stream, "n" and "n*n" for factors of the streams and of pairs of them, "?" for what is not known."""
+    x, n = c.tensor(k.inputs[0]), _stream_count(k, c)
+    view = view_of(x, c.st) if x is not None else None
+    if view is None or n is None:
+        return None
+    whole = view.width.number if view.width is not None else None
+    stream = Width(whole // n) if whole is not None and whole % n == 0 else None
+    widths = {"stream": stream, "n": Width(n), "n*n": Width(n * n)}
+    made: list[Value] = []
+    for name in k.returns.split():
+        if name not in widths:
+            made.append(Unknown(f"{c.path}(…)"))
+            continue
+        content = opaque(c.st, f"{c.path} {name}", c.everything(), c.site)
+        dims = (*view.dims[:-1], value_of(widths[name], f"the width of {c.path}")) if view.dims else None
+        made.append(make(c.it, c.st, content, widths[name], view.rows, dims, c.site))
+    return made[0] if len(made) == 1 else TupleV(made)
+
+
 def _constant(k: Contract, c: Call) -> Value | None:
     return k.value if isinstance(k.value, Value) else Known(k.value)
 
@@ -514,5 +551,7 @@ KINDS: dict[str, Kind] = {
     "elementwise": _elementwise,
     "writes": _writes,
     "constant": _constant,
+    "to-streams": _to_streams,
+    "from-streams": _from_streams,
     "unknown": _unknown,
 }
