@@ -245,7 +245,8 @@ def test_loops_of_unknown_length(body: str, leaves: str) -> None:
 
 
 def test_what_a_loop_makes_and_leaves_is_known() -> None:
-    body = "d = a\n    for one in flag:\n        d = a + c\n        d = d[:, :4]\n        break\n    else:\n        d = c + a\n    b = d"
+    loop = "for one in flag:\n        d = a + c\n        d = d[:, :4]\n        break\n    else:\n        d = c + a"
+    body = f"d = a\n    {loop}\n    b = d"
     assert abstract(body, None) == concrete(body, ())
 
 
