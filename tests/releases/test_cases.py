@@ -149,6 +149,11 @@ CASES = [
         "Gemma3 captures what its own norm writes over",
         Wired(GEMMA, *USUAL), "HS201", "models/gemma3_causal.py", "Gemma3TextModel.forward", ("0.5.17", "0.5.23"),
     ),
+    Case(
+        "the streams of hyper-connections are captured beside each other",
+        Wired("glm-5-next with hyper-connections", *USUAL),
+        "HS301", "models/llama_eagle3.py", "LlamaModel.__init__", ("0.5.23",),
+    ),
 ]  # fmt: skip
 
 
