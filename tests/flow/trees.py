@@ -156,10 +156,16 @@ class Truth:
 PHASES = {"EXTEND": "extend", "MIXED": "extend", "TARGET_VERIFY": "verify"}
 PATHS = {"eager": "eager", "graph": "decode_graph"}
 RUNS: tuple[dict[str, bool | int | str], ...] = ({}, {"disable_cuda_graph": True})
+A_CHILD = 60
+"""Trees that one child runs: its limit then leaves a busy machine much room."""
 
 
 def truths(trees: Sequence[tuple[Path, Mapping[str, bool | int | str]]]) -> list[Truth]:
-    """Runs each tree with the given server arguments, with graphs and without, in one child."""
+    """Runs each tree with the given server arguments, with graphs and without, in children that take some trees each."""
+    return [truth for at in range(0, len(trees), A_CHILD) for truth in _truths(trees[at : at + A_CHILD])]
+
+
+def _truths(trees: Sequence[tuple[Path, Mapping[str, bool | int | str]]]) -> list[Truth]:
     jobs = [(str(root), {**run, **extra}) for root, extra in trees for run in RUNS]
     child = subprocess.run(
         [sys.executable, "-I", "-S", str(Path(__file__).with_name("concrete.py"))],
