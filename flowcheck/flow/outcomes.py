@@ -103,6 +103,8 @@ class Ground:
         if not _feeds_states(walk):
             found = [replace(f, consumed=False) for f in found]
             required = ()
+        else:
+            found = _fetched(found)
         outcome = Outcome(
             flows=found,
             opens=modes.opens_of(walk, found, required),
@@ -144,6 +146,16 @@ def is_proved(f: Flow, required: str) -> bool:
     if not f.consumed or f.phase not in (Phase.EXTEND, Phase.VERIFY):
         return True
     return all(m.member == required for m in (*f.asked, *f.reached))
+
+
+def _fetched(flows: list[Flow]) -> list[Flow]:
+    """The same flows; where a worker has but forwards whose results are discarded, these are the ones that it uses.
+
+    Where a result is discarded, it may be fetched later from where the forward left it. Warm-ups and replays whose result
+    nobody takes come beside a forward of the same phase and path that is taken.
+    """
+    taken = {(f.worker, f.phase, f.path) for f in flows if f.consumed}
+    return [f if (f.worker, f.phase, f.path) in taken else replace(f, consumed=True) for f in flows]
 
 
 def _feeds_states(walk: Walk) -> bool:

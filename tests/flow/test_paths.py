@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.flow.broken import BROKEN
+from tests.flow.broken_fetched import FETCHED, HEALTHY_FETCHED
 from tests.flow.broken_from_afar import FROM_AFAR, HEALTHY_FROM_AFAR
 from tests.flow.broken_hands import HANDS, HEALTHY_HANDS
 from tests.flow.broken_names import HEALTHY_NAMES, NAMES
@@ -25,7 +26,7 @@ REFUSED = (
 )
 """A graph that the tree refuses to replay loses nothing: a warning, and CPython has nothing to say."""
 
-HARMFUL = (*BROKEN, *HARD, *FROM_AFAR, *RECORDINGS, *NAMES, *STATE, *PATCHES, *HANDS)
+HARMFUL = (*BROKEN, *HARD, *FROM_AFAR, *RECORDINGS, *NAMES, *STATE, *PATCHES, *HANDS, *FETCHED)
 HARMLESS = (
     *HEALTHY_REWRITES,
     *HEALTHY_FROM_AFAR,
@@ -34,6 +35,7 @@ HARMLESS = (
     *HEALTHY_STATE,
     *HEALTHY_PATCHES,
     *HEALTHY_HANDS,
+    *HEALTHY_FETCHED,
 )
 
 
