@@ -324,6 +324,25 @@ def _setitem(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | 
     return NONE
 
 
+def _cycle(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    """``itertools.cycle`` of what nobody else can change: it gives any of these, however far it has come."""
+    if len(a) != 1 or kw:
+        return None
+    written = node.args[0].value if isinstance(node, ir.Call) and node.args else None
+    own = isinstance(a[0], TupleV) or (isinstance(written, ir.ListExpr) and isinstance(a[0], Ref))
+    return _endless(it, operators.element(it, a[0], st), st) if own else None
+
+
+def _repeat(it: Interpreter, a: Args, kw: Keywords, st: State, node: ir.Node | None, fr: Frame) -> Value | None:
+    return _endless(it, a[0], st) if a else None
+
+
+def _endless(it: Interpreter, element: Value, st: State) -> Value:
+    ref = it.new_list(st, None, None, "iterator")
+    st.write(ref.oid).elements = element
+    return ref
+
+
 def _lazily(how: str) -> Model:
     """A function of itertools, which does nothing before it is asked."""
 
@@ -450,6 +469,8 @@ MODELS: dict[str, Model] = {
     "itertools.starmap": _lazily("starmap"),
     "itertools.chain": _lazily("chain"),
     "itertools.chain.from_iterable": _lazily("chain of"),
+    "itertools.cycle": _cycle,
+    "itertools.repeat": _repeat,
     "itertools.islice": _lazily("islice"),
     "itertools.takewhile": _lazily("some"),
     "itertools.dropwhile": _lazily("some"),

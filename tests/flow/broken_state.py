@@ -127,7 +127,33 @@ def of_kind(test: str) -> str:
     return test.replace("kind", "self.model_runner.server_args.kind")
 
 
+TARGET = "        self.target_worker = target_worker\n"
+ENDLESS = {
+    "a-cycle-of-one": ("modes = None", f"itertools.cycle([{LAST}])"),
+    "a-cycle-of-two": ("modes = None", f"itertools.cycle([{MODE}.FULL, {LAST}])"),
+    "a-cycle-of-a-tuple": ("modes = None", f"itertools.cycle(({MODE}.FULL, {LAST}))"),
+    "a-cycle-of-a-list-that-grows": (f"modes = [{MODE}.FULL]", f"itertools.cycle(modes)\nmodes.append({LAST})"),
+    "a-repetition": ("modes = None", f"itertools.repeat({LAST})"),
+}
+
+
+def endless(start: str, made: str) -> tuple[Edit, ...]:
+    """The mode of the extend comes out of an iterator that an attribute of the worker holds."""
+    held = TARGET + lines(f"{start}\nself.modes = {made}", 8)
+    return (
+        imports("import itertools"),
+        (EAGLE_WORKER, TARGET, held),
+        extend("model_worker_batch.capture_hidden_mode = next(self.modes)"),
+    )
+
+
 STATE: tuple[Case, ...] = (
+    *(
+        case(
+            f"an-attribute-holds-{name}", *endless(*parts), rules="HS109" if "grows" in name else "HS101", also="HS109"
+        )
+        for name, parts in ENDLESS.items()
+    ),
     case(
         "by-a-runner-that-refuses-what-it-has-recorded-right",
         *compared("1", "kind > 2", "kind > 2"),
@@ -203,6 +229,11 @@ STATE: tuple[Case, ...] = (
 )
 
 HEALTHY_STATE: tuple[Case, ...] = (
+    *(
+        case(f"harmless-an-attribute-holds-{name}", *endless(start, made.replace(LAST, f"{MODE}.FULL")))
+        for name, (start, made) in ENDLESS.items()
+        if "grows" not in name
+    ),
     *(case(f"a-runner-that-refuses-by-the-opposite-of-{name}", *compared(*parts)) for name, parts in COMPARED.items()),
     case(
         "a-counter-in-a-closure-that-decides-nothing",
