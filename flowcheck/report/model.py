@@ -54,6 +54,7 @@ __all__ = [
     "Tool",
     "Trained",
     "Unproved",
+    "VerdictName",
     "Vocabulary",
     "json_schema",
 ]
