@@ -17,13 +17,44 @@ from flowcheck.flow.pair_facts import CaptureRow
 if TYPE_CHECKING:
     from flowcheck.draft import Mismatch
 
-__all__ = ["Finding", "ModeSubject", "Subject", "Verdict", "merged"]
+__all__ = ["ClassSubject", "Finding", "ModeSubject", "Question", "Subject", "Verdict", "merged"]
 
 ModeSubject = Union[Flow, Open]
 """What a finding about the capture mode is about."""
 
-Subject = Union[Flow, Open, CaptureRow]
-"""What a finding is about: a flow of the facts, a question that stayed open, or what a path captures for a pair."""
+
+class Question(str, Enum):
+    """What is asked about a class, in the order of a report."""
+
+    HOOK = "hook"
+    READ = "read"
+    VALUE = "value"
+    SUMS = "sums"
+    ROWS = "rows"
+    PATHS = "paths"
+    ENDS = "ends"
+    AUX = "aux"
+    SAME = "same"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSubject:
+    """The class that a finding is about, as other subjects look."""
+
+    model: str
+    question: Question
+    condition: str
+    phase: None = None
+    path: None = None
+
+    @property
+    def worker(self) -> str:
+        """What a report calls it."""
+        return self.model
+
+
+Subject = Union[Flow, Open, CaptureRow, ClassSubject]
+"""What a finding is about: a flow of the facts, a question that stayed open, what a path captures for a pair, or a class."""
 
 
 class Verdict(str, Enum):

@@ -32,7 +32,9 @@ FIELDS = frozenset(
 )
 """What a template may name in braces."""
 
-NOT_RULES = frozenset({"environment.toml", "kernels.toml", "probe.toml", "shrinking.toml", "vocabulary.toml"})
+NOT_RULES = frozenset(
+    {"environment.toml", "kernels.toml", "probe.toml", "shrinking.toml", "vocabulary.toml", "witnesses.toml"}
+)
 """Other data that lies in the same folder."""
 
 

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from flowcheck import __version__
-from flowcheck.cli import check_pair, ids, pair, probe, rules, scan, schema, trace, upgrade
+from flowcheck.cli import check_pair, ids, pair, probe, rules, scan, schema, support, trace, upgrade
 from flowcheck.cli.errors import Exit, exit_code_of
 
 __all__ = ["app", "main"]
@@ -55,6 +55,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("scan")(scan.scan)
+app.command("support")(support.support)
 app.command("trace")(trace.trace)
 app.command("ids")(ids.ids)
 app.command("upgrade")(upgrade.upgrade)

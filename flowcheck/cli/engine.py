@@ -18,6 +18,7 @@ from flowcheck.cli.errors import InputError
 from flowcheck.cli.settings import Value
 
 if TYPE_CHECKING:
+    from flowcheck.checks.class_wiring import ClassEnd
     from flowcheck.checks.findings import Finding
     from flowcheck.checks.rules import RuleBook
     from flowcheck.checks.run import Selection
@@ -39,8 +40,8 @@ class Request:
     """What a user asked of one scan.
 
     ``tp``: how many ranks share the target's layers, None where nobody says it. ``modes``: whether the capture mode is asked
-    about, too. ``launch`` is the script and the line that fix the settings in ``launched``; ``warnings`` are what was left
-    of it.
+    about, too. ``classes``: whether every target class is, or those of the names in ``models``. ``launch`` is the script and the
+    line that fix the settings in ``launched``; ``warnings`` are what was left of it.
     """
 
     source: str
@@ -53,6 +54,8 @@ class Request:
     offline: bool = False
     tp: int | None = None
     modes: bool = True
+    classes: bool = False
+    models: tuple[str, ...] = ()
     pairing: Pairing | None = None
     launch: str = ""
     launched: frozenset[str] = frozenset()
@@ -100,9 +103,11 @@ def ask(
     with _refusals(), _opened(request, progress) as tree:
         facts = _facts(tree, request, progress) if request.modes else _no_flows(request)
         served = _served(tree, request, progress)
+        classes = _classes(tree, request, progress)
+        about_modes = run_checks(facts, rules) if request.modes else ()
         report = build_report(
             facts,
-            ordered((*(run_checks(facts, rules) if request.modes else ()), *_about_pair(request, rules, served))),
+            ordered((*about_modes, *_about_pair(request, rules, served), *_about_classes(request, rules, classes))),
             rules=rules,
             selected=selected,
             source=_source(tree, request),
@@ -113,6 +118,7 @@ def ask(
             pairing=request.pairing,
             served=served,
             launch=PurePath(request.launch).name,
+            classes=classes,
         )
         return report, served
 
@@ -246,6 +252,32 @@ def _about_pair(request: Request, rules: RuleBook, served: PairFacts | None) -> 
         return about
     captured = layer_findings(served, request.pairing, rules)
     return (*captured, *width_findings(served, request.pairing, rules), *about)
+
+
+def _classes(tree: Tree, request: Request, progress: Progress | None) -> tuple[ClassEnd, ...] | None:
+    """The answers about every target class, or about those that are named; None where nobody asks."""
+    if not (request.classes or request.models):
+        return None
+    from flowcheck.checks.class_wiring import class_ends
+    from flowcheck.flow import Scenario
+    from flowcheck.flow.classes import class_facts
+    from flowcheck.source import cache_root
+
+    scenario = Scenario(algorithm=request.algorithm, settings=dict(request.settings))
+    cache_dir = cache_root() if request.cache else None
+    try:
+        facts = class_facts(tree, scenario, only=request.models, cache_dir=cache_dir, progress=progress)
+    except LookupError as error:
+        raise InputError(f"--model: {error.args[0]}") from None
+    return class_ends(facts)
+
+
+def _about_classes(request: Request, rules: RuleBook, classes: tuple[ClassEnd, ...] | None) -> tuple[Finding, ...]:
+    if classes is None:
+        return ()
+    from flowcheck.checks.class_wiring import class_findings
+
+    return class_findings(classes, rules, asked=frozenset(request.models))
 
 
 def _without_effect(tree: Tree, request: Request) -> list[str]:

@@ -83,6 +83,14 @@ def scan(
             "--set", metavar="KEY=VALUE", help="Fix a server argument; what is not fixed is free. Repeatable."
         ),
     ] = None,
+    classes: Annotated[
+        bool,
+        typer.Option("--classes", help="Ask about every target class of the tree, too: minutes for a new release."),
+    ] = False,
+    models: Annotated[
+        Many,
+        typer.Option("--model", metavar="CLASS", help="Ask about this target class; its findings count. Repeatable."),
+    ] = None,
     select: Annotated[
         Many, typer.Option(metavar="RULES", help="Show only these rules: ids or prefixes, with commas. Repeatable.")
     ] = None,
@@ -136,6 +144,8 @@ def scan(
             cache=not no_cache,
             offline=offline,
             tp=ranks_of(tp, deployment),
+            classes=classes,
+            models=tuple(models or ()),
             pairing=deployment.pairing,
             launch=deployment.launch,
             launched=deployment.launched,

@@ -29,7 +29,7 @@ __all__ = ["Kept", "KeptFacts", "question_of"]
 _MAGIC = b"flowcheck.facts/2\n"
 _DIGEST = 32
 
-TABLES = ("vocabulary.toml", "kernels.toml")
+TABLES = ("vocabulary.toml", "kernels.toml", "witnesses.toml")
 """What is known of SGLang by name, and changes answers."""
 
 

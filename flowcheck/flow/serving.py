@@ -10,8 +10,9 @@ from pathlib import Path as FilePath
 
 from flowcheck.data import rules_dir
 from flowcheck.draft.pairing import Pairing
-from flowcheck.flow import boundaries as named
+from flowcheck.flow.boundaries import Capture
 from flowcheck.flow.capture_plan import CapturePlan, PathPlan, plan
+from flowcheck.flow.captured_states import state_of
 from flowcheck.flow.capturing import capture, is_refused
 from flowcheck.flow.contracts import Deployment, Kernels, deployment_of, load_kernels
 from flowcheck.flow.facts import Path, Phase
@@ -21,7 +22,7 @@ from flowcheck.flow.intake import intake
 from flowcheck.flow.kept import Kept, question_of
 from flowcheck.flow.keys import key_uses, keys_of
 from flowcheck.flow.loading import loading
-from flowcheck.flow.pair_facts import CaptureRow, Ids, Left, NoModel, PairFacts, Reach, Repair, State, Told
+from flowcheck.flow.pair_facts import CaptureRow, Ids, Left, NoModel, PairFacts, Repair, Told
 from flowcheck.flow.requested import NoHook, Requested
 from flowcheck.flow.roles import MissingRole
 from flowcheck.flow.row_ranges import RowRange, capture_by_rows
@@ -296,7 +297,7 @@ class Serving:
         self._split(architecture)
         self.say("looking for ids that this tree takes for the trained boundaries")
 
-        def told_with(ids: tuple[int, ...]) -> named.Capture:
+        def told_with(ids: tuple[int, ...]) -> Capture:
             told = [ids if number in keyed else each.ids for number, each in enumerate(row.told)]
             forwarding = self._forwarding(self._switches()[0][1])
             (found,) = capture(forwarding, architecture, self.pairing.target.raw, None, (row.phase.value,), told)
@@ -364,7 +365,7 @@ def _captured(row: CaptureRow, each: RowRange) -> CaptureRow:
     partly = "" if each.whole else "it was not asked for every number of rows"
     return replace(
         row,
-        states=tuple(map(_state, found.states)),
+        states=tuple(map(state_of, found.states)),
         width=int(found.width) if found.width is not None and found.width.isdecimal() else None,
         rows=found.rows or "",
         concat=found.concat,
@@ -374,22 +375,6 @@ def _captured(row: CaptureRow, each: RowRange) -> CaptureRow:
         question=found.question or partly,
         limits=tuple(dict.fromkeys(limit.place for limit in each.limits)) if row.batch else (),
         assumptions=found.assumptions,
-    )
-
-
-def _state(state: named.Captured) -> State:
-    now, then = state.boundary, state.at_capture
-    return State(
-        boundary=now.index,
-        reach=Reach(now.reach.value),
-        normed=now.normed,
-        certain=now.certain,
-        reason=now.reason,
-        rows=state.rows,
-        width=state.width,
-        place=state.appended or state.made,
-        overwritten=state.overwritten,
-        meant=then.index if state.overwritten is not None else None,
     )
 
 

@@ -21,7 +21,7 @@ from flowcheck.interp.values import FALSE, NONE, TRUE, ClassV, Known, Ref, Unkno
 from flowcheck.program.modules import Module, Program
 from flowcheck.syntax import ir
 
-__all__ = ["NoTarget", "Target", "model_interpreter", "registered", "target_of"]
+__all__ = ["NoTarget", "Target", "entries", "model_interpreter", "registered", "target_of"]
 
 MOST_LAYERS = 512
 """Loops over the layers of a model are followed one by one: no model has more."""
@@ -84,7 +84,7 @@ def literal(v: object, scenario: Scenario) -> Value:
 def registered(it: Interpreter, words: Vocabulary, architecture: str) -> ClassV | None:
     """The class that the tree registers under this name; None where it registers none."""
     for module in _candidates(it, words, architecture):
-        for cls in _entries(it, words, module):
+        for cls in entries(it, words, module):
             if cls.name == architecture:
                 return cls
     return None
@@ -102,7 +102,7 @@ def _candidates(it: Interpreter, words: Vocabulary, architecture: str) -> Iterat
             yield module
 
 
-def _entries(it: Interpreter, words: Vocabulary, module: Module) -> Iterator[ClassV]:
+def entries(it: Interpreter, words: Vocabulary, module: Module) -> Iterator[ClassV]:
     """The classes that one file registers."""
     it.module_oid(module)
     try:

@@ -72,6 +72,7 @@ class ModelWords(_Table):
     config_argument: str
     arguments: dict[str, Any]
     uncalled: tuple[str, ...]
+    called: tuple[str, ...]
     stored: dict[str, Any]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Union
 
 from flowcheck.interp.trails import Site
@@ -153,6 +154,11 @@ class Either:
     first: Content
     second: Content
 
+    def __post_init__(self) -> None:
+        # choices of choices share what they are made of: as one object, so that comparing two never walks all ways through them
+        object.__setattr__(self, "first", _only(self.first))
+        object.__setattr__(self, "second", _only(self.second))
+
     def __str__(self) -> str:
         return f"({self.first} or {self.second})"
 
@@ -178,12 +184,26 @@ class Term:
         return f"{factor}{''.join(t + '*' for t in self.tokens)}{self.source}{owed}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Content:
     """A sum of terms; ``lost`` says why there may be others, or why these may be missing a factor."""
 
     terms: frozenset[Term] = frozenset()
     lost: str | None = None
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.terms, self.lost)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Content) or self._hash != other._hash:
+            return False
+        return self.lost == other.lost and self.terms == other.terms
 
     def plus(self, other: Content, sign: float = 1) -> Content:
         """The sum, or with ``sign`` -1 the difference."""
@@ -222,22 +242,7 @@ class Content:
 
     def reduced(self, group: str, ranks: float | None) -> Content:
         """After a sum over the ranks of ``group``: what was partial is complete, what was complete is ``ranks`` fold."""
-        token = None if ranks is not None else f"ranks of {group}"
-        whole: set[Term] = set()
-        total = Content(lost=self.lost)
-        parts: set[Term] = set()
-        for t in self.terms:
-            if isinstance(t.source, Either):
-                arms = (x.reduced(group, ranks) for x in (t.source.first, t.source.second))
-                made = either(t.source.event, *arms).times(t.number)
-                for name in t.tokens:
-                    made = made.times(token=name)
-                total = total.plus(made)
-            elif group in t.pending:
-                parts.add(Term(t.source, t.number, t.tokens, t.pending - {group}))
-            else:
-                whole.add(t)
-        return total.plus(Content(frozenset(parts))).plus(Content(frozenset(whole)).times(ranks or 1, token))
+        return _reduced(self, group, ranks)
 
     def joined(self, other: Content) -> Content:
         """What is certain of a content that is one or the other: the terms that both have."""
@@ -253,49 +258,93 @@ class Content:
     def _one_rank_apart(self, others: Content, group: str) -> Content:
         """What each rank has where rank 0 has this and the others have that: what it alone has is its part of a sum."""
         common = self.terms & others.terms
-        parts = None if others.terms - self.terms else Content(self.terms - common)._part_of(group)
+        parts = None if others.terms - self.terms else _part_of(Content(self.terms - common), group)
         if parts is None:
             return Content(common, "differs from rank to rank")
         return Content(common, self.lost or others.lost).plus(parts)
 
-    def _part_of(self, group: str) -> Content | None:
-        """The content as one rank's part of a sum over a group; None where some of it is a part of one already."""
-        parts: set[Term] = set()
-        for t in self.terms:
-            if isinstance(t.source, Either):  # what is owed stands in what either path made
-                first, second = (x._part_of(group) for x in (t.source.first, t.source.second))
-                if first is None or second is None:
-                    return None
-                parts.add(Term(Either(t.source.event, first, second), t.number, t.tokens, t.pending))
-            elif group in t.pending:
-                return None
-            else:
-                parts.add(Term(t.source, t.number, t.tokens, t.pending | {group}))
-        return Content(frozenset(parts), self.lost)
-
     @property
     def pending(self) -> frozenset[str]:
         """The groups over which some term is partial, or may be."""
-        inside = (
-            x.pending for t in self.terms if isinstance(t.source, Either) for x in (t.source.first, t.source.second)
-        )
-        return frozenset().union(*(t.pending for t in self.terms), *inside)
+        return _pending(self)
 
     @property
     def settled(self) -> bool:
         """Whether it is partial over the same groups on all paths."""
-        pairs = [(t.source.first, t.source.second) for t in self.terms if isinstance(t.source, Either)]
-        return all(x.pending == y.pending and x.settled and y.settled for x, y in pairs)
+        return _settled(self)
 
     @property
     def summed(self) -> Content:
         """The content as it is when nothing of it is left to be summed over ranks."""
-        return Content(frozenset(Term(whole(t.source), t.number, t.tokens) for t in self.terms), self.lost)
+        return _summed(self)
 
     def __str__(self) -> str:
         parts = sorted(str(t) for t in self.terms)
         text = " + ".join(parts) if parts else "nothing"
         return text if self.lost is None else f"{text} + ? ({self.lost})"
+
+
+# Choices nest: there are many more ways through them than contents, so that each content is asked once.
+@lru_cache(maxsize=1 << 16)
+def _only(content: Content) -> Content:
+    """The one object that stands for all equal contents."""
+    return content
+
+
+@lru_cache(maxsize=1 << 16)
+def _reduced(content: Content, group: str, ranks: float | None) -> Content:
+    token = None if ranks is not None else f"ranks of {group}"
+    kept: set[Term] = set()
+    total = Content(lost=content.lost)
+    parts: set[Term] = set()
+    for t in content.terms:
+        if isinstance(t.source, Either):
+            arms = (_reduced(x, group, ranks) for x in (t.source.first, t.source.second))
+            made = either(t.source.event, *arms).times(t.number)
+            for name in t.tokens:
+                made = made.times(token=name)
+            total = total.plus(made)
+        elif group in t.pending:
+            parts.add(Term(t.source, t.number, t.tokens, t.pending - {group}))
+        else:
+            kept.add(t)
+    return total.plus(Content(frozenset(parts))).plus(Content(frozenset(kept)).times(ranks or 1, token))
+
+
+@lru_cache(maxsize=1 << 16)
+def _part_of(content: Content, group: str) -> Content | None:
+    """The content as one rank's part of a sum over a group; None where some of it is a part of one already."""
+    parts: set[Term] = set()
+    for t in content.terms:
+        if isinstance(t.source, Either):  # what is owed stands in what either path made
+            first, second = (_part_of(x, group) for x in (t.source.first, t.source.second))
+            if first is None or second is None:
+                return None
+            parts.add(Term(Either(t.source.event, first, second), t.number, t.tokens, t.pending))
+        elif group in t.pending:
+            return None
+        else:
+            parts.add(Term(t.source, t.number, t.tokens, t.pending | {group}))
+    return Content(frozenset(parts), content.lost)
+
+
+@lru_cache(maxsize=1 << 16)
+def _pending(content: Content) -> frozenset[str]:
+    inside = (
+        _pending(x) for t in content.terms if isinstance(t.source, Either) for x in (t.source.first, t.source.second)
+    )
+    return frozenset().union(*(t.pending for t in content.terms), *inside)
+
+
+@lru_cache(maxsize=1 << 16)
+def _settled(content: Content) -> bool:
+    pairs = [(t.source.first, t.source.second) for t in content.terms if isinstance(t.source, Either)]
+    return all(_pending(x) == _pending(y) and _settled(x) and _settled(y) for x, y in pairs)
+
+
+@lru_cache(maxsize=1 << 16)
+def _summed(content: Content) -> Content:
+    return Content(frozenset(Term(whole(t.source), t.number, t.tokens) for t in content.terms), content.lost)
 
 
 def _tidy(number: float) -> float:

@@ -47,7 +47,10 @@ if TYPE_CHECKING:
     from flowcheck.interp.frames import Frame
     from flowcheck.syntax import ir
 
-__all__ = ["KINDS", "Call", "Contract", "apply"]
+__all__ = ["KINDS", "MIXED", "Call", "Contract", "apply"]
+
+MIXED = "rows of different replicas are summed"
+"""Why a sum over ranks says nothing where these serve different requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +311,7 @@ def _reduced(k: Contract, c: Call, ref: Ref) -> tuple[Segment, ...]:
     assert k.group is not None
     view = view_of(ref, c.st)
     if k.group == "tp" and c.sizes.get("attn_dp", 1) > 1 and view is not None and view.rows.picked != EVERYBODYS_ROWS:
-        lost = Content(lost=f"rows of different replicas are summed at {site_text(c.site)}")
+        lost = Content(lost=f"{MIXED} at {site_text(c.site)}")
         return tuple(Segment(s.width, lost) for s in read(c.st, ref))
     if view is not None and (k.group in view.rows.shards or (k.group == "tp" and view.rows.shards)):
         lost = Content(lost=f"each rank's own rows are summed at {site_text(c.site)}")

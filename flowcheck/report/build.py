@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from flowcheck.checks import findings as found
 from flowcheck.checks.capture_mode import ORDER, REQUIRED
+from flowcheck.checks.findings import ClassSubject
 from flowcheck.checks.rules import RuleBook, Severity
 from flowcheck.checks.run import Selection, Verdicts, verdicts
 from flowcheck.flow import facts as known
@@ -18,6 +19,7 @@ from flowcheck.report.source_text import Lines, ReadText, plain
 
 if TYPE_CHECKING:
     from flowcheck.checks.capture_layers import RowEnd
+    from flowcheck.checks.class_wiring import ClassEnd
     from flowcheck.draft import Pairing
     from flowcheck.flow.pair_facts import PairFacts
 
@@ -60,11 +62,12 @@ def build_report(
     pairing: Pairing | None = None,
     served: PairFacts | None = None,
     launch: str | None = None,
+    classes: Sequence[ClassEnd] | None = None,
 ) -> model.Report:
     """The report of one scan. ``findings`` are all that the checks found; ``selected`` says which of them are shown.
 
     ``pairing`` is the pair that the scan is about, ``served`` what the tree makes of it, ``launch`` the script that its
-    scenario is from.
+    scenario is from. ``classes`` are the answers about every target class, None where nobody asks.
     """
     lines = Lines(read_text)
     ends = verdicts(facts, findings)
@@ -73,6 +76,7 @@ def build_report(
     row_verdicts = [row.verdict for row in rows]
     shown = [finding for finding in findings if selected.keeps(finding)]
     reported = _findings(shown, rules, lines, source.root)
+    rows_of_classes = _class_rows(classes, rules)
     return model.Report(
         tool=model.Tool(name="flowcheck", version=version),
         source=source_part(source),
@@ -84,11 +88,13 @@ def build_report(
             unproved=ends.unproved + len(left) + row_verdicts.count(found.Verdict.UNPROVED),
             findings=_counts(reported),
             hidden=len(findings) - len(shown),
+            classes=_class_counts(rows_of_classes) if classes is not None else None,
         ),
         flows=_flows(facts, ends),
         capture=_capture(served, rows, pairing),
         intake=_intake(served),
-        assumptions=[*_assumptions(facts), *_assumed_for(served)],
+        classes=rows_of_classes,
+        assumptions=[*_assumptions(facts), *_assumed_for(served), *_assumed_of_classes(classes)],
         findings=reported,
         unproved=[*left, *_unproved(findings), *_open_rows(rows)],
         call_graph=_call_graph(facts),
@@ -422,6 +428,35 @@ def _counts(reported: Sequence[model.Finding]) -> model.FindingCounts:
     )
 
 
+# ----------------------------------------------------------------------------------------------------------- classes
+def _class_rows(classes: Sequence[ClassEnd] | None, rules: RuleBook) -> list[model.TargetClass]:
+    if classes is None:
+        return []
+    from flowcheck.report.classes import class_rows  # here: most scans need nothing of it
+
+    return class_rows(classes, rules)
+
+
+def _class_counts(rows: Sequence[model.TargetClass]) -> model.ClassCounts:
+    from flowcheck.report.classes import class_counts
+
+    return class_counts(rows)
+
+
+def _assumed_of_classes(classes: Sequence[ClassEnd] | None) -> list[model.Assumption]:
+    layers = sorted({run.layers for end in classes or () for run in end.facts.runs})
+    if not layers:
+        return []
+    text = (
+        f"target classes have a configuration that stands for all (rules/witnesses.toml), with {_either(layers)} layers"
+    )
+    return [model.Assumption(id="witness", text=text, used_by=["classes"])]
+
+
+def _either(numbers: Sequence[int]) -> str:
+    return " or ".join(map(str, numbers))
+
+
 # -------------------------------------------------------------------------------------------------------------- rest
 def _unproved(findings: Sequence[found.Finding]) -> list[model.Unproved]:
     """Every question that stayed open, whether or not its finding is shown."""
@@ -445,13 +480,16 @@ def _unproved(findings: Sequence[found.Finding]) -> list[model.Unproved]:
                     phase=subject.phase.value if subject and subject.phase else None,
                     path=subject.path.value if subject and subject.path else None,
                     worker=subject.worker if subject else "",
+                    about="class" if isinstance(subject, ClassSubject) else "tree",
                     rule=finding.rule,
                 )
             )
     return list({answer.model_dump_json(): answer for answer in answers}.values())
 
 
-def _asked_about(flow: known.Flow | CaptureRow | None) -> str:
+def _asked_about(flow: known.Flow | CaptureRow | ClassSubject | None) -> str:
+    if isinstance(flow, ClassSubject):
+        return f"what {flow.model} captures ({flow.question.value})"
     if isinstance(flow, CaptureRow):
         return f"which hidden states does {_label(flow)} capture for this pair"
     return f"which mode does {_label(flow)} capture" if flow else "which forwards of the target are there"

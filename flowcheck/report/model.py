@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from flowcheck.report.class_model import ClassAnswer, ClassCounts, TargetClass
+from flowcheck.report.parts import Part as _Part
+from flowcheck.report.parts import VerdictName
 
 __all__ = [
     "Assumption",
@@ -18,6 +22,8 @@ __all__ = [
     "CallSite",
     "Capture",
     "CapturedState",
+    "ClassAnswer",
+    "ClassCounts",
     "Evidence",
     "Finding",
     "FindingCounts",
@@ -43,24 +49,19 @@ __all__ = [
     "Source",
     "Stats",
     "Summary",
+    "TargetClass",
     "ToldIds",
     "Tool",
     "Trained",
     "Unproved",
+    "VerdictName",
     "Vocabulary",
     "json_schema",
 ]
 
-VerdictName = Literal["proved", "violated", "unproved"]
 SeverityName = Literal["error", "warning", "note"]
 PhaseName = Literal["extend", "verify", "idle", "other"]
 PathName = Literal["eager", "decode_graph", "prefill_graph"]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, populate_by_name=True, json_schema_serialization_defaults_required=True
-    )
 
 
 class Location(_Part):
@@ -214,13 +215,15 @@ class FindingCounts(_Part):
 
 
 class Summary(_Part):
-    """How many questions ended each way. ``hidden`` findings were left out by --select or --ignore."""
+    """How many questions ended each way. ``hidden`` findings were left out by --select or --ignore. ``classes`` is null where
+    nobody asked about every target class."""
 
     proved: int
     violated: int
     unproved: int
     findings: FindingCounts
     hidden: int = 0
+    classes: ClassCounts | None = None
 
 
 class Flow(_Part):
@@ -391,7 +394,8 @@ class Finding(_Part):
 
 
 class Unproved(_Part):
-    """A question that nobody could answer. ``about`` is "pair" where the pair poses it; ``rule`` is that of its finding."""
+    """A question that nobody could answer. ``about`` is "pair" where the pair poses it, "class" where a target class does;
+    ``rule`` is that of its finding."""
 
     question: str
     reason: str
@@ -400,7 +404,7 @@ class Unproved(_Part):
     phase: PhaseName | None
     path: PathName | None
     worker: str
-    about: Literal["tree", "pair"] = "tree"
+    about: Literal["tree", "pair", "class"] = "tree"
     rule: str = ""
 
 
@@ -566,6 +570,7 @@ class Report(_Part):
     capture: list[Capture] = Field(default_factory=list)
     intake: Intake | None = None
     probe: Probe | None = None
+    classes: list[TargetClass] = Field(default_factory=list)
     assumptions: list[Assumption]
     findings: list[Finding]
     unproved: list[Unproved]

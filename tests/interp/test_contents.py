@@ -89,6 +89,22 @@ def test_a_part_of_a_sum_that_rank_0_has_by_one_path_is_not_known() -> None:
     assert held.terms == named("common").terms
 
 
+def test_choices_that_nest_are_asked_once_each() -> None:
+    """There are more ways through these choices than anybody could walk one by one."""
+    made = named("layer.0", "tp")
+    for event in range(60):
+        made = either(event, made.plus(named(f"layer.{event}", "tp")), made.times(2))
+    again = named("layer.0", "tp")
+    for event in range(60):
+        again = either(event, again.plus(named(f"layer.{event}", "tp")), again.times(2))
+    assert made == again
+    assert made.pending == {"tp"}
+    assert made.settled
+    assert made.reduced("tp", 8).pending == frozenset()
+    assert made.reduced("tp", 8) == again.reduced("tp", 8)
+    assert made.reduced("tp", 8).summed == made.summed
+
+
 def test_rows() -> None:
     some_rows, all_rows = Rows(picked="rows taken"), Rows()
     assert all_rows.joined(all_rows) == all_rows

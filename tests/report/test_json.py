@@ -31,6 +31,7 @@ TOP_LEVEL = [
     "capture",
     "intake",
     "probe",
+    "classes",
     "assumptions",
     "findings",
     "unproved",
@@ -77,6 +78,7 @@ def test_keys_of_flows_and_findings_are_those_of_the_design() -> None:
         "unproved": 0,
         "findings": {"error": 1, "warning": 0, "note": 0},
         "hidden": 0,
+        "classes": None,
     }
 
 

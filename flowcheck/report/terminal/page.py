@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from flowcheck.report.model import Assumption, Flow, Report, Stats
+from flowcheck.report.model import Assumption, ClassCounts, Flow, Report, Stats
 from flowcheck.report.terminal.capture import capture_lines, mode_line
+from flowcheck.report.terminal.classes import class_lines, class_notes
 from flowcheck.report.terminal.findings import chain_lines, finding_lines
 from flowcheck.report.terminal.flows import flow_lines
 from flowcheck.report.terminal.pair import LABEL_STYLES, pair_blocks, pair_rows
@@ -23,7 +24,9 @@ def page(report: Report, width: int, *, quiet: bool = False, verbose: bool = Fal
         blocks += [_header(report, width), *_tables(report, width, verbose=verbose)]
         if verbose:
             blocks += [_chain(flow, width) for flow in report.flows if flow.evidence]
-    blocks += [finding_lines(finding, width, verbose=verbose) for finding in report.findings]
+    brief = [] if verbose else [each for each in report.findings if report.classes and each.severity == "note"]
+    blocks += [finding_lines(finding, width, verbose=verbose) for finding in report.findings if finding not in brief]
+    blocks.append(class_notes(brief, width))
     if not quiet:
         blocks.append(_assumptions(report.assumptions, width, verbose=verbose))
     blocks.append(_summary(report, width))
@@ -34,7 +37,8 @@ def _tables(report: Report, width: int, *, verbose: bool) -> list[list[Text]]:
     """What the pair gets, first; then the flows, in one line where nothing more is to be said of them."""
     captures = capture_lines(report, width)
     said = mode_line(report, width) if captures and not verbose else []
-    return [captures, said or flow_lines(report, width, verbose=verbose)]
+    flows = said or (flow_lines(report, width, verbose=verbose) if report.flows or not report.classes else [])
+    return [captures, flows, class_lines(report, width)]
 
 
 def _joined(blocks: list[list[Text]]) -> list[Text]:
@@ -99,4 +103,16 @@ def _summary(report: Report, width: int) -> list[Text]:
     line.append(f"; {counted(len(report.assumptions), 'assumption')}")
     if summary.hidden:
         line.append(f"; {counted(summary.hidden, 'finding')} hidden by --select or --ignore")
-    return wrapped(line, width)
+    lines = wrapped(line, width) if sum(counts.values()) or summary.classes is None else []
+    if summary.classes is not None:
+        lines += wrapped(_class_summary(summary.classes), width)
+    return lines
+
+
+def _class_summary(counts: ClassCounts) -> Text:
+    named = {"proved": counts.proved, "violated": counts.violated, "unproved": counts.unproved}
+    line = Text(f"{counted(sum(named.values()), 'target class', 'target classes')}: ")
+    for number, (verdict, count) in enumerate(named.items()):
+        line.append(", " if number else "")
+        line.append(f"{count} {verdict}", VERDICT_STYLE[verdict] if count else "")
+    return line

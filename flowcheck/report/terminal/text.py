@@ -64,9 +64,9 @@ def labelled(
     return lines
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun: "1 question", "3 questions"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun: "1 question", "3 questions"; ``plural`` where that takes more than an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def spoken_path(path: str | None) -> str:
