@@ -206,6 +206,8 @@ def _rule_files(folder: Path) -> list[Path]:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
+        if path.exists() and not path.is_file():  # to open a pipe waits for ever
+            raise RuleError(f"{path}: is not a regular file")
         data: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "is not UTF-8"

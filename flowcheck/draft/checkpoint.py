@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from flowcheck.draft.documents import parse_object, read_bytes
+from flowcheck.draft.documents import parse_object, read_bytes, refuse_special
 from flowcheck.draft.errors import ConfigError, HeaderError, counted, shown
 from flowcheck.draft.header import Header, Tensor, header_from, shown_name, tensor_bits, tensor_from
 
@@ -74,6 +74,7 @@ def read_header_file(path: Path, label: str) -> Header:
             raise HeaderError(f"{label} is an index of shards; name the folder that it lies in")
         return header_from(raw, label)
     try:
+        refuse_special(path, label, HeaderError)
         with path.open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
             data = _header_bytes(stream.read(8), size, label)

@@ -15,7 +15,7 @@ from typing import Any
 
 from flowcheck.draft.errors import ConfigError, DraftError, kind_of, one_line, shown
 
-__all__ = ["MAX_CONFIG_BYTES", "MAX_DEPTH", "Document", "parse_object", "read_bytes", "read_object"]
+__all__ = ["MAX_CONFIG_BYTES", "MAX_DEPTH", "Document", "parse_object", "read_bytes", "read_object", "refuse_special"]
 
 MAX_CONFIG_BYTES = 8 * 1024 * 1024
 """A larger config is no config: the largest that are published take some hundred kB."""
@@ -30,6 +30,7 @@ MAX_NUMBER = 10**12
 def read_bytes(path: Path, label: str, limit: int, error: type[DraftError] = ConfigError) -> bytes:
     """The bytes of a regular file; raises ``error`` in one line that begins with ``label``."""
     try:
+        refuse_special(path, label, error)
         with path.open("rb") as stream:
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode):
@@ -46,6 +47,12 @@ def read_bytes(path: Path, label: str, limit: int, error: type[DraftError] = Con
     if len(data) > limit:
         raise error(f"{label} is larger than {_size(limit)}")
     return data
+
+
+def refuse_special(path: Path, label: str, error: type[DraftError]) -> None:
+    """Raises ``error`` for a pipe, a socket or a device: to open one may wait for ever. Other errors are left to opening."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise error(f"{label} is not a regular file")
 
 
 def read_object(path: Path, label: str, limit: int = MAX_CONFIG_BYTES) -> dict[str, Any]:

@@ -344,6 +344,9 @@ def _changed(call: Call) -> str:
     plain = [t for ref in given for s in read(call.st, ref) for t in s.content.terms if t.source == Named(STATES)]
     if len(plain) > 1:
         return "the states were taken apart and put together"
+    views = [view for ref in given if (view := view_of(ref, call.st)) is not None]
+    if any(view.turned for view in views):
+        return "the axes of the states are exchanged"
     return "the states are scaled" if any(t.number != 1 or t.tokens for t in plain) else ""
 
 

@@ -49,11 +49,9 @@ FOLDED = frozenset(
         "reshape_as",
         "expand",
         "expand_as",
-        "permute",
-        "transpose",
-        "t",
     }
 )
+TURNED = frozenset({"permute", "transpose", "t"})
 ARITHMETIC = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "true_divide": "/", "multiply": "*", "subtract": "-", "matmul": "@",
     "mm": "@", "bmm": "@",
@@ -101,7 +99,8 @@ def attribute(it: Interpreter, ref: Ref, name: str, st: State, site: Site | None
     if name == "data":
         return ref
     if name in ("T", "mT"):
-        return widened(it, st, ref, site, dims=None, width=None, whole=False)
+        turned = view.exchanged(("exchange", frozenset((0, 1))), site_text(site)).turned
+        return widened(it, st, ref, site, dims=None, width=None, whole=False, turned=turned)
     if name == "grad":
         return NONE
     return None
@@ -131,7 +130,10 @@ def method(
     if name in SHAPED:
         return tensor_ops.reshaped(it, ref, _dims(it, args, st, fr, node), st, site)
     if name in FOLDED:
-        return widened(it, st, ref, site, dims=None)
+        return widened(it, st, ref, site, dims=None, turned=view.folded().turned)
+    if name in TURNED:
+        axes = _dims(it, args, st, fr, node) if name == "permute" else [*args, *kw.values()]
+        return tensor_ops.exchanged(it, ref, name, axes if axes is not None else [Unknown("axes")], st, site)
     if name == "size":
         return _size(view.dims, args)
     if name == "dim":
@@ -448,7 +450,7 @@ METHODS = frozenset(
         "clone", "size", "dim", "is_contiguous", "is_floating_point", "copy_", "zero_", "fill_", "masked_fill_", "sum", "mean",
         "max", "min", "argmax", "topk", "any", "all", "repeat", "narrow", "repeat_interleave", "numel",
     }
-    | SAME | CASTS | SHAPED | FOLDED | NUMBERS | ROW_PICKS | KEEPS_SHAPE | set(FUNCTIONS)
+    | SAME | CASTS | SHAPED | FOLDED | TURNED | NUMBERS | ROW_PICKS | KEEPS_SHAPE | set(FUNCTIONS)
     | set(ARITHMETIC) | {f"{n}_" for n in ARITHMETIC} | {f"{n}_" for n in KEEPS_SHAPE}
     | {n for n in BLANK | MADE if n.startswith("new_")}
 )  # fmt: skip

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
 
 __all__ = [
-    "added", "assigned", "binary", "cast", "concatenated", "in_place", "loose", "picked", "reshaped", "same", "shape_of",
-    "sliced", "split", "stored", "taken",
+    "added", "assigned", "binary", "cast", "concatenated", "exchanged", "in_place", "loose", "picked", "reshaped", "same",
+    "shape_of", "sliced", "split", "stored", "taken",
 ]  # fmt: skip
 
 ROWS = Unknown("the number of rows", ("rows",))
@@ -228,13 +228,49 @@ def reshaped(it: Interpreter, ref: Ref, dims: Sequence[Value] | None, st: State,
     """``view`` and ``reshape``: another shape of the same storage."""
     view = view_of(ref, st)
     assert view is not None
+    turned = view.folded().turned
     if dims is None or view.dims is None:
-        return widened(it, st, ref, site, dims=None)
+        return widened(it, st, ref, site, dims=None, turned=turned)
     wanted = list(dims)
     holes = [i for i, d in enumerate(wanted) if isinstance(d, Known) and d.value == -1]
     if len(holes) == 1:
         wanted[holes[0]] = _left_over(view, wanted, holes[0])
-    return widened(it, st, ref, site, dims=tuple(wanted))
+    return widened(it, st, ref, site, dims=tuple(wanted), turned=turned)
+
+
+def exchanged(it: Interpreter, ref: Ref, name: str, axes: Sequence[Value], st: State, site: Site | None) -> Ref:
+    """``transpose``, ``t`` and ``permute``: the same storage with its axes in another order. An axis of one element may go
+    anywhere."""
+    view = view_of(ref, st)
+    assert view is not None
+    numbers = [a.value for a in axes if isinstance(a, Known) and isinstance(a.value, int)]
+    certain = len(numbers) == len(axes)
+    ndim = len(view.dims) if view.dims is not None else None
+    if ndim is not None:
+        numbers = [n + ndim if n < 0 else n for n in numbers]
+    key: object
+    if name == "permute":
+        moved = [n for n in numbers if view.dims is None or not 0 <= n < len(view.dims) or view.dims[n] != Known(1)]
+        if certain and numbers and moved == sorted(moved) and min(numbers) >= 0:
+            dims = tuple(view.dims[n] for n in numbers) if view.dims is not None and len(numbers) == ndim else None
+            return widened(it, st, ref, site, dims=dims)
+        size = len(numbers)
+        undoes_itself = certain and all(0 <= n < size and numbers[n] == i for i, n in enumerate(numbers))
+        key = ("permute", tuple(numbers)) if undoes_itself else None
+    else:
+        pair = numbers if numbers or name == "transpose" else [0, 1]
+        if certain and len(pair) == 2 and view.dims is not None and ndim is not None and max(pair) < ndim:
+            low, high = min(pair), max(pair)
+            if low == high:
+                return widened(it, st, ref, site)
+            if low >= 0 and sum(d != Known(1) for d in view.dims[low : high + 1]) <= 1:
+                swapped = list(view.dims)
+                swapped[low], swapped[high] = swapped[high], swapped[low]
+                return widened(it, st, ref, site, dims=tuple(swapped))
+        key = ("exchange", frozenset(pair)) if certain and len(pair) == 2 else None
+    place = site_text(site)
+    turned = view.exchanged(key, place).turned
+    return widened(it, st, ref, site, dims=None, turned=turned)
 
 
 def _left_over(view: View, dims: list[Value], hole: int) -> Value:

@@ -37,6 +37,9 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_WRITERS = 8
+MOST_TURNS = 4
+MIXED: tuple[object, str] = (None, "")
+"""Stands among exchanges of axes for what no exchange undoes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class View:
 
     ``dims``: its shape as values; the last one is ``width`` where the tensor has not been folded. ``whole`` is False when
     it is a part of the storage's rows, or of its columns in an order that nobody follows: writes through it are weak.
-    ``others``: it may be a view of one of these storages instead.
+    ``others``: it may be a view of one of these storages instead. ``turned``: how its axes were exchanged and not put back,
+    the first exchange first, each with its place: what is read is in an order that nobody follows.
     """
 
     storage: int
@@ -55,6 +59,7 @@ class View:
     dims: tuple[Value, ...] | None
     whole: bool = True
     others: tuple[int, ...] = ()
+    turned: tuple[tuple[object, str], ...] = ()
 
     @property
     def addresses(self) -> frozenset[int]:
@@ -88,7 +93,19 @@ class View:
             self.dims if self.dims == other.dims else None,
             same and self.whole and other.whole,
             tuple(storages)[1:],
+            self.turned if self.turned == other.turned else ((self.turned or other.turned)[0], MIXED),
         )
+
+    def exchanged(self, axes: object, place: str) -> View:
+        """After an exchange of axes, which the same exchange undoes if nothing lies between the two; None is any axes."""
+        if axes is not None and self.turned and self.turned[-1][0] == axes:
+            return replace(self, dims=None, turned=self.turned[:-1])
+        turned = (*self.turned, (axes, place)) if len(self.turned) < MOST_TURNS else (self.turned[0], MIXED)
+        return replace(self, dims=None, turned=turned)
+
+    def folded(self) -> View:
+        """After a change of shape that keeps the order of elements: what was turned before cannot be put back."""
+        return replace(self, turned=(self.turned[0], MIXED)) if self.turned else self
 
 
 def view_of(v: Value, st: State) -> View | None:
@@ -185,6 +202,20 @@ def read(st: State, ref: Value) -> tuple[Segment, ...]:
     """The columns that a tensor shows, in order."""
     view = view_of(ref, st)
     assert view is not None
+    if view.turned:
+        return (Segment(view.width, _turned(_shown(st, view), view.turned[0][1])),)
+    return _shown(st, view)
+
+
+def _turned(parts: tuple[Segment, ...], place: str) -> Content:
+    """What columns hold when their axes were exchanged. What no model made (a weight) has no order that matters."""
+    content = _all(parts, "several columns")
+    if content.lost is not None or not leaves((content,)):
+        return content
+    return Content(content.terms, f"its axes are exchanged at {place}")
+
+
+def _shown(st: State, view: View) -> tuple[Segment, ...]:
     if view.others:
         contents = [_all(_storage(st, oid).segments, "several columns") for oid in (view.storage, *view.others)]
         whole = contents[0]

@@ -13,6 +13,7 @@ import threading
 import zipfile
 import zlib
 from contextlib import contextmanager
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, cast
 
 from flowcheck.source.errors import SourceError, SourceWarning, UnreadableError
@@ -77,11 +78,16 @@ class _Names:
         return sorted(self._children.get(folder, ()))
 
 
+_LOCAL_HEADER = 30
+"""Bytes before the name of a member; the last four are the lengths of its name and of what follows (APPNOTE 4.3.7)."""
+
+
 class ZipStore:
     """Members of a zip archive, decompressed one at a time when they are read.
 
-    `fingerprint` comes from the central directory (CRC-32 and size), so a digest of the tree decompresses nothing; a
-    member whose bytes do not match its CRC-32 is refused when it is read.
+    `fingerprint` is that of the bytes as they are packed, so a digest of the tree decompresses nothing, and a damaged archive
+    has another one than the sound one of the same directory. A member whose bytes do not match its CRC-32 is refused when it
+    is read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -134,7 +140,7 @@ class ZipStore:
     def fingerprint(self, path: str) -> str | None:
         """See `Store.fingerprint`."""
         info = self._members[path]
-        return f"{info.CRC:08x}-{info.file_size}"
+        return f"{info.CRC:08x}-{info.file_size}-{self._packed[path]}"
 
     def names(self, folder: str) -> list[str]:
         """Names directly in ``folder``."""
@@ -156,6 +162,20 @@ class ZipStore:
     def identity(self) -> str:
         """The SHA-256 of the archive."""
         return _sha256(self._path)
+
+    @cached_property
+    def _packed(self) -> dict[str, str]:
+        """The SHA-256 of each ``.py`` file as it is packed, whatever it unpacks to."""
+        out: dict[str, str] = {}
+        with self._path.open("rb") as stream:
+            for name in self.files:
+                info = self._members[name]
+                stream.seek(info.header_offset)
+                header = stream.read(_LOCAL_HEADER)
+                lengths = struct.unpack("<HH", header[-4:]) if len(header) == _LOCAL_HEADER else (0, 0)
+                stream.seek(info.header_offset + _LOCAL_HEADER + sum(lengths))
+                out[name] = hashlib.sha256(stream.read(min(info.compress_size, 2 * MAX_FILE_BYTES))).hexdigest()
+        return out
 
     def unpack(self, prefix: str, into: Path) -> None:
         """See `Store.unpack`; members of any size are written, up to 4 GB in all."""

@@ -111,8 +111,8 @@ class Tree:
         """SHA-256 (hex) over the files in scope: the path of each, and a digest of its content.
 
         The digest of a file is its SHA-256; where a store knows something that changes with the content and costs no
-        read, it stands in: CRC-32 and size from a zip's directory, the blob id from git. Digests of one tree from two
-        kinds of source therefore differ.
+        decompression, it stands in: that of the packed bytes in a zip, the blob id from git. Digests of one tree from two kinds
+        of source therefore differ.
         """
         return self._digest(self._paths)
 

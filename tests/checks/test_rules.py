@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,12 @@ def test_two_files_about_one_rule_are_an_error(tmp_path: Path) -> None:
 def test_an_overlay_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(RuleError, match="no such folder"):
         load_rules(tmp_path / "nowhere")
+
+
+def test_an_overlay_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.toml")
+    with pytest.raises(RuleError, match=r"a\.toml: is not a regular file"):
+        load_rules(tmp_path)
 
 
 def test_an_overlay_that_is_not_utf8(tmp_path: Path) -> None:

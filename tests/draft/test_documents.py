@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcheck.draft import ConfigError, DraftError, draft_from, mismatches_of, pair, target_from
+from flowcheck.draft import ConfigError, DraftError, HeaderError, draft_from, mismatches_of, pair, target_from
+from flowcheck.draft.checkpoint import read_header_file
 from flowcheck.draft.documents import MAX_CONFIG_BYTES, Document, parse_object, read_object
 from tests.draft.samples import NESTED, draft_json, one_clear_line, target_json
 
@@ -80,6 +81,11 @@ def test_a_folder_a_pipe_and_nothing_are_no_files(tmp_path: Path) -> None:
         read_object(tmp_path / "x", "config.json")
     with pytest.raises(ConfigError, match="is not a regular file"):
         read_object(Path(os.devnull), "config.json")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="is not a regular file"):
+        read_object(tmp_path / "pipe", "config.json")
+    with pytest.raises(HeaderError, match="is not a regular file"):
+        read_header_file(tmp_path / "pipe", "model.safetensors")
 
 
 def test_an_unreadable_file_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,11 +165,13 @@ def test_a_member_whose_size_is_a_lie_is_refused(tmp_path: Path, make_wheel: Mak
 
 def test_a_damaged_member_is_left_out_and_the_rest_is_read(tmp_path: Path, make_wheel: Make) -> None:
     wheel = make_wheel(tmp_path / "x.whl", [("sglang/srt/hurt.py", bytes(range(256)) * 40)])
+    sound = open_source(str(wheel)).package_digest
     raw = bytearray(wheel.read_bytes())
     at = raw.index(b"sglang/srt/hurt.py") + 60
     raw[at : at + 40] = b"\xff" * 40
     wheel.write_bytes(raw)
     tree = open_source(str(wheel))
+    assert tree.package_digest != sound, "an answer about the sound one would be given for the damaged one"
     assert tree.read("sglang/srt/hurt.py") == b""
     assert "damaged" in tree.warnings[0].text
     assert tree.read(UTILS)
