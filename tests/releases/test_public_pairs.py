@@ -71,6 +71,7 @@ EXPECTED = [
     pytest.param("0.5.12", "qwen3-8b.specforge-dflash", RIGHT, marks=long),
     pytest.param("0.5.12", "qwen3.5-35b-a3b.specforge-dflash", RIGHT, marks=long),
     pytest.param("0.5.17", "qwen3.5-35b-a3b.specforge-dflash", RIGHT, marks=long),
+    pytest.param("0.5.23", "qwen3-8b.specforge-dflash", RIGHT, marks=long),
     pytest.param("0.5.23", "qwen3.6-27b.specforge-dspark", RIGHT, marks=long),
 ]
 
