@@ -17,6 +17,7 @@ from flowcheck.flow.model_runs import ModelRun
 from flowcheck.flow.requested import Raise
 from flowcheck.flow.setters import raise_of
 from flowcheck.interp import attributes, calls, documents
+from flowcheck.interp.classes import class_attr
 from flowcheck.interp.contents import Named, Rows, Width, named
 from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.expressions import TABLE
@@ -269,7 +270,8 @@ class Draft:
 
     def run(self, built: Built, width: int, member: str = "") -> Run:
         """Runs the forward of a built draft on states that are so wide, under a member of its phase (by default that of an
-        extend). The states are what the batch's speculative input holds; each run is on a copy of the state."""
+        extend). The states are what the batch's speculative input holds; each run is on a copy of the state. A draft that has
+        a method for it is given the states by that one instead."""
         assert built.model is not None
         it, words, kernels = self.it, self.words, self.forwarding.kernels
         state = built.state.fork()
@@ -290,12 +292,14 @@ class Draft:
         it.step_limit = it.steps + it.config.max_steps
         depth = it.depth
         frame = it.module_frame(self.cls.module)
+        taking = next((n for n in words.draft.takes if class_attr(it, self.cls, n, state) is not None), None)
         try:
-            method = attributes.get(it, built.model, "forward", frame, state)
-            calls.call(it, method, [ids, ids, batch], {}, state, None, frame)
+            method = attributes.get(it, built.model, taking or "forward", frame, state)
+            calls.call(it, method, [states] if taking else [ids, ids, batch], {}, state, None, frame)
         except Dead:
             raised = it.handlers[0][-1:]
-            run.ended = f"its forward raises {raised[0].name}" if raised else "its forward never returns"
+            what = f"its {taking or 'forward'}"
+            run.ended = f"{what} raises {raised[0].name}" if raised else f"{what} never returns"
         except Budget as error:
             run.ended = str(error)
         finally:

@@ -133,6 +133,9 @@ class Forwarding:
         settings = {k: self._literal(v, k) for k, v in (*facts.settings.items(), *self.settings.items())}
         for name, by_switch in facts.fusion.items():
             settings.setdefault(name, self._literal(by_switch[self.fusion]))
+        for name, backend in facts.backends.items():
+            if self.deployment.a2a != backend:  # what an older tree calls the choice of a backend that is not taken
+                settings.setdefault(name, FALSE)
         model = self.kernels.model(self.deployment)
         config = Config(
             follow_raises=False,

@@ -101,6 +101,7 @@ class DraftWords(_Table):
 
     in_features: tuple[str, ...]
     out_features: tuple[str, ...]
+    takes: tuple[str, ...]
     attention: tuple[str, ...]
     load: str
     loader: str

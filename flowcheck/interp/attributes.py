@@ -134,7 +134,9 @@ def get(
         return BuiltinV("view." + name, b)
     if isinstance(b, BoundV) and name in ("__func__", "__self__"):
         return b.func if name == "__func__" else b.self_
-    if isinstance(b, PartialV) and name in ("func", "args"):
+    if isinstance(b, PartialV) and name in ("func", "args", "keywords"):
+        if name == "keywords":  # a copy: what is written into it does not reach the partial
+            return it.new_dict(st, {("k", k): (Known(k), v) for k, v in b.keywords.items()})
         return b.func if name == "func" else TupleV(b.args)
     if isinstance(b, GeneratorV):
         return BuiltinV("m." + name, b)

@@ -100,6 +100,30 @@ def test_however_it_is_written(tmp_path: Path, edits: dict[str, str], path: str)
     assert fits(128, answer).fit is Fit.DIFFERS
 
 
+TOLD = {
+    "            hidden_states = self.fc(hidden_states)\n": "            raise ValueError(hidden_states.shape)\n",
+    "    def load_weights(self, weights):\n": """    def project_target_hidden(self, target_hidden):
+        if target_hidden.ndim != 2 or int(target_hidden.shape[-1]) != int(self.model.fc.in_features):
+            raise ValueError(target_hidden.shape)
+        return self.model.norm(self.model.fc(target_hidden))
+
+    def load_weights(self, weights):
+""",
+}
+
+
+def test_a_method_that_a_worker_gives_the_states(tmp_path: Path) -> None:
+    """The forward of such a draft is not given them: it is not asked."""
+    answer = found(tmp_path, TOLD)
+    made = layer(answer)
+    assert (made.path, made.in_features, answer.open, made.open, answer.skips) == ("model.fc", 192, "", "", ())
+    assert fits(192, answer).fit is Fit.FITS
+    assert fits(128, answer).fit is Fit.DIFFERS
+    lost = {"self.model.norm(self.model.fc(target_hidden))": "self.model.norm(target_hidden)"}
+    (tmp_path / "other").mkdir()
+    assert found(tmp_path / "other", TOLD | lost).projection is None
+
+
 def test_a_plain_model_does_not_take_states(tmp_path: Path) -> None:
     answer = found(tmp_path, {}, architectures=["PlainModel"])
     assert (answer.model_class, answer.projection, answer.takes_states, answer.open) == ("PlainModel", None, False, "")

@@ -662,7 +662,8 @@ def f(x, y, z=0):
     return x, y, z
 def main(a, b, c):
     g = partial(f, 1, z=5)
-    return g(2), g(3, z=4), partial(g, 9)()
+    h = partial(g.func, *g.args, **(g.keywords or {}))
+    return g(2), g(3, z=4), partial(g, 9)(), h(7), partial(f).keywords
 ### copy
 import copy
 class N:

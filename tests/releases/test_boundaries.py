@@ -131,7 +131,7 @@ SHALLOW = [
     ("0.5.9", "deepseek-v3"), ("0.5.9", "glm-4.5"), ("0.5.9", "glm-5.2"), ("0.5.9", "llama-4-scout"),
     ("0.5.9", "longcat-flash"), ("0.5.9", "ling-flash-2.0"), ("0.5.9", "qwen2.5-vl-7b"), ("0.5.9", "qwen3-30b-a3b"),
     ("0.5.9", "qwen3-next-80b-a3b"), ("0.5.9", "qwen3-coder-30b-a3b"), ("0.5.23", "deepseek-v3"), ("0.5.23", "glm-4.5"),
-    ("0.5.23", "glm-4.7-flash"), ("0.5.23", "longcat-flash"), ("0.5.23", "gemma4-31b"),
+    ("0.5.23", "glm-4.7-flash"), ("0.5.23", "longcat-flash"), ("0.5.23", "gemma4-31b"), ("0.5.23", "qwen3.6-27b"),
 ]  # fmt: skip
 
 
@@ -139,6 +139,12 @@ SHALLOW = [
 @pytest.mark.parametrize(("version", "name"), SHALLOW)
 def test_public_files_with_few_layers(version: str, name: str) -> None:
     assert is_exact(of_file(version, name, [1, 3, 4], layers=8), 2, 4, 5)
+
+
+@pytest.mark.parametrize("phase", ["extend", "verify"])
+def test_linear_attention_is_split_as_attention_is(phase: str) -> None:
+    """0.5.23 asks a setting whether its heads are shared by the ranks of context parallelism, which is ruled out."""
+    assert is_exact(of_file("0.5.23", "qwen3.5-35b-a3b", [1, 3, 4], layers=8, phase=phase), 2, 4, 5)
 
 
 def test_several_calls_of_a_setter() -> None:

@@ -68,6 +68,11 @@ EXPECTED = [
     pytest.param("0.5.23", "deepseek-v3.specforge-eagle3", RIGHT, marks=long),
     pytest.param("0.5.23", "kimi-k2.5.torchspec-eagle3-mla", RIGHT, marks=long),
     pytest.param("0.5.23", "qwen3-next-80b-a3b.specforge-eagle3", RIGHT, marks=long),
+    pytest.param("0.5.12", "qwen3-8b.specforge-dflash", RIGHT, marks=long),
+    pytest.param("0.5.12", "qwen3.5-35b-a3b.specforge-dflash", RIGHT, marks=long),
+    pytest.param("0.5.17", "qwen3.5-35b-a3b.specforge-dflash", RIGHT, marks=long),
+    pytest.param("0.5.23", "qwen3-8b.specforge-dflash", RIGHT, marks=long),
+    pytest.param("0.5.23", "qwen3.6-27b.specforge-dspark", RIGHT, marks=long),
 ]
 
 
@@ -102,6 +107,35 @@ def test_public_pairs(version: str, name: str, expected: Ends) -> None:
         assert row.boundaries == called_for(version, name, row.path) == pairing.trained.boundaries
         assert row.width == meta(name)["expected_fc_in_features"]
     assert facts.repair is None
+
+
+@long
+@pytest.mark.parametrize(
+    ("version", "name", "rules"),
+    [
+        # The meta file says what the setter of other models would do with the ids: no release has one for LongCat.
+        ("0.5.12", "longcat-flash.specforge-dflash", ["HS204"]),
+        # A tree from before the algorithm: no code of it spells the setter, and no class is registered for the draft.
+        ("0.5.6", "qwen3-8b.specforge-dflash", ["HS204", "HS406"]),
+        # A head that takes the last state asks for nothing, and nothing is captured for it.
+        ("0.5.6", "llama-2-7b.hass-eagle1", []),
+        ("0.5.12", "llama-2-7b.hass-eagle1", []),
+    ],
+)
+def test_nothing_is_captured(version: str, name: str, rules: list[str]) -> None:
+    facts, pairing = served(version, name)
+    book = load_rules()
+    said = (*layer_findings(facts, pairing, book), *width_findings(facts, pairing, book))
+    assert (facts.rows, [finding.rule for finding in said]) == ((), rules)
+
+
+@long
+def test_a_draft_that_its_own_class_refuses() -> None:
+    """The target serves it, and 0.5.23's class cannot be made: the head asks for ``markov_rank`` at the top of the file, which
+    writes it below ``dflash_config``, where the tree's own reader of such files finds it (models/dspark.py, build_markov_head).
+    """
+    facts, pairing = served("0.5.23", "qwen3.6-27b.specforge-dspark")
+    assert [finding.rule for finding in width_findings(facts, pairing, load_rules())] == ["HS406"]
 
 
 LOST = [

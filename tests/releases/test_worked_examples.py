@@ -101,7 +101,7 @@ TABLE: dict[str, dict[str, Table]] = {
     },
     "gemma3": {**of(WITH_THE_END, "0.5.12", "0.5.13", "0.5.16"), **of(NORMED, "0.5.17", "0.5.23")},
 }
-QUICK = {("llama", "0.4.9.post3"), ("qwen3-moe", "0.5.6"), ("deepseek-v3", "0.5.12")}
+QUICK = {("llama", "0.4.9.post3"), ("qwen3-moe", "0.4.9.post3"), ("qwen3-moe", "0.5.6"), ("deepseek-v3", "0.5.12")}
 
 
 @functools.cache
