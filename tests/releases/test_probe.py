@@ -56,10 +56,21 @@ def draft_for(target: dict[str, Any], ids: list[int]) -> dict[str, Any]:
     }
 
 
-def probed(source: object, target: dict[str, Any], ids: list[int], folder: Path, *options: object) -> dict[str, Any]:
-    """The probe's part of the report, on two ranks."""
+def witness(name: str) -> dict[str, Any]:
+    """A target's configuration; a tower is as small as it can be."""
+    config = dict(WITNESSES[name])
+    if "vision_config" in config:
+        config["vision_config"] = {**config["vision_config"], **VISION}
+    return config
+
+
+def probed(
+    source: object, target: dict[str, Any], ids: list[int], folder: Path, *options: object, **changes: object
+) -> dict[str, Any]:
+    """The probe's part of the report, on two ranks. ``changes``: to the draft's configuration; None takes a key out."""
     said = written(folder / "target" / "config.json", target)
-    draft = written(folder / "draft" / "config.json", draft_for(target, ids))
+    changed = {**draft_for(target, ids), **changes}
+    draft = written(folder / "draft" / "config.json", {key: each for key, each in changed.items() if each is not None})
     command = [
         "probe",
         source,
@@ -75,7 +86,10 @@ def probed(source: object, target: dict[str, Any], ids: list[int], folder: Path,
     ]
     result = flowcheck(*command, *options)
     assert result.exit_code in (0, 1), result.output
-    probe: dict[str, Any] = json.loads(result.stdout)["probe"]
+    text = (
+        Path(str(options[options.index("--output") + 1])).read_text("utf-8") if "--output" in options else result.stdout
+    )
+    probe: dict[str, Any] = json.loads(text)["probe"]
     assert probe["trouble"] == ""
     return probe
 
@@ -92,36 +106,39 @@ def seen(path: dict[str, Any]) -> list[int | None]:
     return [block["boundary"] for block in path["blocks"]]
 
 
-@pytest.mark.parametrize("backend", ["gloo", "fake"])
+AGREE: dict[str, tuple[str, ...]] = {
+    "llama": ("0.4.9.post3", "0.5.6", "0.5.10", "0.5.23"),
+    "qwen3": ("0.4.9.post3", "0.5.6", "0.5.10", "0.5.23"),
+    "qwen3-moe": ("0.4.9.post3", "0.5.6", "0.5.10", "0.5.23"),
+    "deepseek-v3": ("0.5.6", "0.5.10", "0.5.14", "0.5.23"),
+    "gpt-oss": ("0.5.6", "0.5.10", "0.5.14", "0.5.23"),
+    "kimi-k2.5": ("0.5.10", "0.5.14", "0.5.17", "0.5.23"),
+}
+"""Kinds of targets, and releases of several eras that can capture them."""
+
+IDS: dict[tuple[str, str], list[int]] = {("deepseek-v3", "0.5.23"): [2, 3, 4], ("qwen3-moe", "0.5.10"): [0, 2, 6]}
+"""Ids of the draft, where they are not ``[1, 3, 4]``."""
+
+
 @pytest.mark.parametrize(
-    ("version", "target", "ids"),
-    [
-        ("0.4.9.post3", "llama", [1, 3, 4]),
-        ("0.4.9.post3", "qwen3-moe", [1, 3, 4]),
-        ("0.5.6", "qwen3", [1, 3, 4]),
-        ("0.5.6", "deepseek-v3", [1, 3, 4]),
-        ("0.5.10", "kimi-k2.5", [1, 3, 4]),
-        ("0.5.10", "qwen3-moe", [0, 2, 6]),
-        ("0.5.23", "llama", [2, 3, 4]),
-        ("0.5.23", "deepseek-v3", [2, 3, 4]),
-        ("0.5.23", "gpt-oss", [1, 3, 4]),
-    ],
+    ("version", "target"), [(version, target) for target, versions in AGREE.items() for version in versions]
 )
-def test_ranks_capture_what_the_scan_says(
-    version: str, target: str, ids: list[int], backend: str, tmp_path: Path
-) -> None:
-    config = dict(WITNESSES[target])
-    if "vision_config" in config:
-        config["vision_config"] = {**config["vision_config"], **VISION}
-    probe = probed(f"sglang=={version}", config, ids, tmp_path, "--backend", backend)
-    for path in covered(probe):
-        assert seen(path) == path["expected_boundaries"], path["phase"]
-        assert path["ranks_agree"]
-        assert path["draft_accepts"]
+def test_ranks_capture_what_the_scan_says(version: str, target: str, tmp_path: Path) -> None:
+    """With numbers and without, on the paths that both cover; the second run is held against the report of the first."""
+    ids = IDS.get((target, version), [1, 3, 4])
+    source, config = f"sglang=={version}", witness(target)
+    kept = tmp_path / "report.json"
+    for options in (("--backend", "gloo", "--output", kept), ("--backend", "fake", "--report", kept)):
+        probe = probed(source, config, ids, tmp_path, *options)
+        for path in covered(probe):
+            assert seen(path) == path["expected_boundaries"], path["phase"]
+            assert (path["verdict"], path["rules"]) == ("proved", []), path["reason"]
+            assert path["ranks_agree"]
+            assert path["draft_accepts"]
 
 
 def test_a_residual_that_a_release_forgets_is_missed(tmp_path: Path) -> None:
-    probe = probed("sglang==0.5.23", dict(WITNESSES["gemma3"]), [1, 3, 4], tmp_path, "--backend", "gloo")
+    probe = probed("sglang==0.5.23", witness("gemma3"), [1, 3, 4], tmp_path, "--backend", "gloo")
     for path in covered(probe):
         assert {block["identity"] for block in path["blocks"]} == {"other"}
         assert "without its residual" in path["blocks"][0]["explanation"]
