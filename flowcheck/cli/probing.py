@@ -167,7 +167,7 @@ class _Probe:
         from flowcheck.probe.section import Circumstances, with_probe
         from flowcheck.probe.verdict import judge
 
-        judged = judge(plan, ran.results, trouble=ran.trouble, limits=job.limits)
+        judged = judge(plan, ran.results, trouble=ran.trouble, limits=job.limits, ids=ran.ids)
         circumstances = Circumstances(
             torch=torch,
             wall_seconds=time.perf_counter() - began,
@@ -398,7 +398,7 @@ class _Probe:
         python = environment.python
         command = " ".join(launch_command(str(path), job.ranks, self.wish.nodes))
         lines = ["on one node, first:"]
-        for one in (job.as_learning(), job.as_reference()):
+        for one in (job.as_learning(), job.as_ids(), job.as_reference()):
             before = where.work / f"job-{one.role}.json"
             before.write_text(dumps(one), "utf-8")
             lines.append(f"  PYTHONPATH={where.imports} {python} -m flowcheck.probe.rank {before} 0")
@@ -419,7 +419,10 @@ def _collected(job: Job) -> Ran:
     for rank in range(job.ranks):
         with contextlib.suppress(OSError, ValueError):
             results[rank] = loads(RankResult, job.result_path(rank).read_bytes())
-    return Ran(results, ())
+    read = None
+    with contextlib.suppress(OSError, ValueError):
+        read = loads(RankResult, job.as_ids().result_path(0).read_bytes()).read
+    return Ran(results, (), ids=read, ids_unread="" if read is not None else "no process did that")
 
 
 def _link(folder: Path, package: str, place: Path) -> None:

@@ -82,7 +82,8 @@ def _section(plan: Plan, judged: Judged, ran: Ran, circumstances: Circumstances)
         processes=[_process(end, ran.results) for end in ran.ends],
         reductions=reductions,
         left_out=[plain(each) for each in (*plan.model.left_out, *circumstances.left_out)],
-        not_covered=_coverage(each for result in results for each in result.not_covered),
+        ids=_ids(ran),
+        not_covered=_coverage([*_unread(ran), *(each for result in results for each in result.not_covered)]),
         launches=sorted({plain(each) for result in results for each in result.launches}),
         stand_ins=sorted({plain(each) for result in results for each in result.stubs}),
         compared_with=plain(circumstances.compared_with),
@@ -124,6 +125,20 @@ def _block(block: Block) -> model.ProbeBlock:
         distance=block.distance,
         margin=block.margin,
     )
+
+
+def _ids(ran: Ran) -> model.ProbeIds | None:
+    if ran.ids is None:
+        return None
+    calls = [list(each) if each is not None else None for each in ran.ids.calls]
+    return model.ProbeIds(told=calls, where=[plain(each) for each in ran.ids.where])
+
+
+def _unread(ran: Ran) -> list[Coverage]:
+    if ran.ids is not None or not ran.results:
+        return []
+    why = f"the target is told what the scan says, not what the tree reads: {ran.ids_unread}"
+    return [Coverage("ids of the draft", why)]
 
 
 def _process(end: RankEnd, results: Mapping[int, RankResult]) -> model.ProbeRank:

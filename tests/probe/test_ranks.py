@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from flowcheck.probe.protocol import Job, PhaseResult, RankResult, dumps
+from flowcheck.probe.protocol import IdsRead, Job, PhaseResult, RankResult, dumps, loads
 from tests.probe.small_trees import ROOT, job_of, probe, results, start
 
 FUSED = {"enable_flashinfer_allreduce_fusion": True}
@@ -321,3 +321,45 @@ def test_gpus_that_are_not_there_are_asked_for_in_words(tmp_path: Path) -> None:
     (rank,) = results(job, [0])
     assert rank.error is not None
     assert (rank.error.about, rank.error.message) == ("machine", "8 GPUs needed, 0 found")
+
+
+def test_the_tree_reads_the_draft_itself(tmp_path: Path) -> None:
+    job = job_of("wiring-healthy", tmp_path).as_ids()
+    done, _ = start(job, "0")
+    (result,) = (loads(RankResult, job.result_path(0).read_bytes()),)
+    assert (done.returncode, result.error) == (0, None)
+    assert result.read == IdsRead(((2, 4, 6),), ("sglang/srt/model_executor/model_runner.py:55 initialize",))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "calls"),
+    [
+        ('get("eagle_aux_hidden_state_layer_ids")', 'get("layers")', (None,)),
+        ('get("use_aux_hidden_state", True)', 'get("use_aux_hidden_state", False)', ()),
+    ],
+    ids=["another-key", "switched-off"],
+)
+def test_what_the_tree_makes_of_the_draft_is_its_own(
+    tmp_path: Path, old: str, new: str, calls: tuple[object, ...]
+) -> None:
+    job = job_of("wiring-healthy", tmp_path).as_ids()
+    runner = Path(job.tree, "sglang/srt/model_executor/model_runner.py")
+    text = runner.read_text("utf-8")
+    assert text.count(old) == 1
+    runner.write_text(text.replace(old, new), "utf-8")
+    start(job, "0")
+    read = loads(RankResult, job.result_path(0).read_bytes()).read
+    assert read is not None
+    assert read.calls == calls
+
+
+def test_a_runner_that_is_not_there_is_said(tmp_path: Path) -> None:
+    job = job_of("wiring-healthy", tmp_path)
+    names = {**job.names, "ids": {**job.names["ids"], "cls": "Other"}}
+    asked = replace(job, names=names).as_ids()
+    done, _ = start(asked, "0")
+    error = loads(RankResult, asked.result_path(0).read_bytes()).error
+    assert done.returncode == 1
+    assert error is not None
+    assert (error.kind, error.about) == ("Unbridged", "probe")
+    assert "model_runner has no Other" in error.message

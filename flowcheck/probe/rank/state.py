@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flowcheck.probe.protocol import Coverage, DraftInput, Failure, Job, PhaseResult, RankResult
+from flowcheck.probe.protocol import Coverage, DraftInput, Failure, IdsRead, Job, PhaseResult, RankResult
 from flowcheck.probe.rank import stubs
 from flowcheck.probe.rank.output import Progress
 from flowcheck.probe.rank.tree import Unbridged
@@ -36,6 +36,7 @@ class Rank:
     layers: int | None = None
     parameters: int | None = None
     error: Failure | None = None
+    read: IdsRead | None = None
 
     def result(self) -> RankResult:
         """What there is to say now."""
@@ -55,6 +56,7 @@ class Rank:
             seconds=self.progress.seconds,
             peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
             error=self.error,
+            read=self.read,
         )
 
     def lacks(self, what: str, why: str) -> None:
