@@ -82,10 +82,9 @@ class Method:
         for each in ast.walk(arguments):
             if isinstance(each, ast.arg):
                 each.annotation = None  # it may stand for what is imported for a type checker alone
-        made = ast.FunctionDef(
-            name=self.node.name, args=arguments, body=body, decorator_list=[], returns=None, type_params=[]
-        )
-        module = ast.fix_missing_locations(ast.Module([ast.copy_location(made, self.node)], []))
+        made = copy.copy(self.node)
+        made.args, made.body, made.decorator_list, made.returns = arguments, body, [], None
+        module = ast.fix_missing_locations(ast.Module([made], []))
         space: dict[str, Any] = {}
         code = compile(module, self.function.__code__.co_filename, "exec", dont_inherit=True)
         exec(code, self.function.__globals__, space)
