@@ -137,21 +137,102 @@ def test_ranks_capture_what_the_scan_says(version: str, target: str, tmp_path: P
             assert path["draft_accepts"]
 
 
+# ------------------------------------------------------------------------------------------------------------ defects
+def changed(version: str, folder: Path, *edits: tuple[str, str, str]) -> Path:
+    """A release with other text in some files, as a checkout that says what it needs."""
+    tree = folder / "tree"
+    shutil.copytree(release(version).unpacked(cache_root() / "trees"), tree / "sglang")
+    stated = json.dumps(release(version).requirements())  # a list of strings is the same in both languages
+    (tree / "pyproject.toml").write_text(f'[project]\nname = "sglang"\ndependencies = {stated}\n', "utf-8")
+    for name, old, new in edits:
+        path = tree / name
+        path.write_text(edited(path.read_text("utf-8"), old, new), "utf-8")
+    return tree
+
+
+def violated(probe: dict[str, Any], *rules: str) -> list[dict[str, Any]]:
+    """The paths, all of which break these rules."""
+    found = covered(probe)
+    assert {(path["verdict"], *path["rules"]) for path in found} == {("violated", *rules)}, probe
+    return found
+
+
 def test_a_residual_that_a_release_forgets_is_missed(tmp_path: Path) -> None:
     probe = probed("sglang==0.5.23", witness("gemma3"), [1, 3, 4], tmp_path, "--backend", "gloo")
-    for path in covered(probe):
+    for path in violated(probe, "HS503"):
         assert {block["identity"] for block in path["blocks"]} == {"other"}
         assert "without its residual" in path["blocks"][0]["explanation"]
 
 
+def test_a_last_layer_that_a_release_never_captures_is_missed(tmp_path: Path) -> None:
+    probe = probed("sglang==0.5.16", witness("gpt-oss"), [3, 5, 7], tmp_path, "--backend", "gloo")
+    for path in violated(probe, "HS501", "HS505"):
+        assert (seen(path), path["needed_boundaries"]) == ([4, 6], [4, 6, 8])
+        assert (path["draft_accepts"], path["ranks_agree"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("version", "trained", "found"),
+    [
+        ("0.5.12", [2, 3, 4], [3, 4, 5]),
+        ("0.5.14", [2, 3, 4], [2, 3, 4]),
+        ("0.5.14", [3, 4, 5], [2, 3, 4]),
+    ],
+)
+def test_ids_that_an_upgrade_reads_otherwise_are_other_layers(
+    version: str, trained: list[int], found: list[int], tmp_path: Path
+) -> None:
+    """One draft file, two releases: between them DeepSeek's rule for what an id means became another one."""
+    options = ("--backend", "gloo", "--trained-boundaries", ",".join(map(str, trained)))
+    for path in covered(probed(f"sglang=={version}", witness("deepseek-v3"), [2, 3, 4], tmp_path, *options)):
+        assert (seen(path), path["draft_accepts"]) == (found, True)
+        assert path["verdict"] == ("proved" if found == trained else "violated"), path["reason"]
+        assert path["rules"] == ([] if found == trained else ["HS503"])
+
+
+NARROW = {"hidden_size": 2048, "target_hidden_size": 4096}
+"""A draft that is half as wide as its target, and says how wide that is."""
+
+
+@pytest.mark.parametrize("backend", ["gloo", "fake"])
+def test_a_draft_that_is_narrower_than_its_target_has_to_say_so(backend: str, tmp_path: Path) -> None:
+    options = ("--backend", backend)
+    for path in covered(probed("sglang==0.5.6", witness("llama"), [1, 3, 4], tmp_path, *options, **NARROW)):
+        assert (path["verdict"], path["draft_accepts"]) == ("proved", True), path["reason"]
+        assert path["draft_in_features"] == path["width"]
+    silent = {**NARROW, "target_hidden_size": None}
+    probe = probed("sglang==0.5.6", witness("llama"), [1, 3, 4], tmp_path, *options, **silent)
+    for path in violated(probe, "HS505"):
+        assert (seen(path), path["draft_in_features"] < path["width"]) == ([2, 4, 5], True)
+
+
+def test_a_fourth_state_is_too_much_for_a_draft_that_has_three_by_heart(tmp_path: Path) -> None:
+    probe = probed("sglang==0.5.6", witness("llama"), [1, 3, 4, 5], tmp_path, "--backend", "fake")
+    for path in violated(probe, "HS505"):
+        assert (seen(path), path["width"], path["draft_in_features"]) == ([2, 4, 5, 6], 4 * 4096, 3 * 4096)
+
+
+LLAMA_FILE = "sglang/srt/models/llama.py"
+GATHERED = "aux_hidden_states.append(hidden_states + residual)\n"
+SCATTERED = (
+    "aux_hidden_states.append((hidden_states + residual).tensor_split(get_tensor_model_parallel_world_size())"
+    "[get_tensor_model_parallel_rank()])\n"
+)
+
+
+def test_rows_that_stay_where_they_were_computed_are_missed(tmp_path: Path) -> None:
+    tree = changed("0.5.6", tmp_path, (LLAMA_FILE, GATHERED, SCATTERED))
+    probe = probed(tree, witness("llama"), [1, 3, 4], tmp_path, "--backend", "gloo")
+    for path in covered(probe):
+        assert (path["verdict"], path["ranks_agree"]) == ("violated", False)
+        assert {"HS502", "HS504"} <= set(path["rules"])
+        assert path["rows"] * 2 == path["expected_rows"]
+        assert "holds its own part" in path["blocks"][0]["explanation"]
+
+
 def test_the_fork_of_the_story_is_named(tmp_path: Path) -> None:
     """Its ids put the embedding before the outputs of the layers 2 and 30, and nothing is too narrow."""
-    tree = tmp_path / "fork"
-    shutil.copytree(release("0.5.9").unpacked(cache_root() / "trees"), tree / "sglang")
-    stated = json.dumps(release("0.5.9").requirements())  # a list of strings is the same in both languages
-    (tree / "pyproject.toml").write_text(f'[project]\nname = "sglang"\ndependencies = {stated}\n', "utf-8")
-    models = tree / MODELS
-    models.write_text(edited(edited(models.read_text("utf-8"), TOLD, FORKED), COLLECTED, EMBEDDED), "utf-8")
+    tree = changed("0.5.9", tmp_path, (MODELS, TOLD, FORKED), (MODELS, COLLECTED, EMBEDDED))
     probe = probed(tree, TARGET, [-1, 2, 30], tmp_path, "--backend", "gloo", "--trained-boundaries", "3,31,59")
     for path in covered(probe):
         assert (path["path"], seen(path)) == ("eager", [0, 3, 31])
