@@ -76,7 +76,7 @@ def _section(plan: Plan, judged: Judged, ran: Ran, circumstances: Circumstances)
         model_class=plain(first.cls or "") if first is not None else "",
         layers=first.layers if first is not None else None,
         target_width=plan.model.target_width,
-        torch=circumstances.torch,
+        torch=plain(first.bridges.get("torch", circumstances.torch)) if first is not None else circumstances.torch,
         trouble=plain(ran.trouble),
         paths=[_path(plan, each) for each in judged.paths],
         processes=[_process(end, ran.results) for end in ran.ends],
@@ -174,13 +174,23 @@ def _coverage(some: Iterable[Coverage]) -> list[model.ProbeCoverage]:
 # ---------------------------------------------------------------------------------------------------------- findings
 def _findings(judged: Judged, rules: RuleBook) -> list[model.Finding]:
     """One finding for each problem, with all the paths that have it; the heaviest first."""
-    affected: dict[Problem, list[PathVerdict]] = {}
+    affected: dict[tuple[str, ...], list[tuple[Problem, PathVerdict]]] = {}
     for path in judged.paths:
         for problem in path.problems:
-            affected.setdefault(problem, []).append(path)
+            affected.setdefault(_apart_from_sizes(problem), []).append((problem, path))
     fingerprints = Fingerprints()
-    found = [_finding(problem, paths, rules, fingerprints) for problem, paths in affected.items()]
+    found = [_finding(each[0][0], [path for _, path in each], rules, fingerprints) for each in affected.values()]
     return sorted(found, key=lambda each: (-Severity(each.severity).weight, each.rule))
+
+
+def _apart_from_sizes(problem: Problem) -> tuple[str, ...]:
+    """What makes a problem another one: not how many rows a batch has, nor what numbers it computed."""
+    kept = (problem.rule, problem.kind, problem.keys)
+    if problem.rule in ("HS502", "HS504"):
+        return kept
+    if problem.rule in ("HS503", "HS505"):
+        return (*kept, problem.found, problem.expected)
+    return (*kept, problem.found, problem.expected, problem.reason)
 
 
 def _finding(

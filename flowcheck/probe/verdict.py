@@ -113,7 +113,7 @@ def _of_path(
 ) -> PathVerdict:
     seen = _Seen.of(plan, path, results)
     if path.excluded:
-        return seen.ends(LiveVerdict.NOT_COVERED, path.excluded)
+        return seen.ends(LiveVerdict.NOT_COVERED, path.excluded, apart=any(_ranks_differ(seen, limits, plan.ranks)))
     missing = path.open or trouble or seen.missing(plan)
     if missing:
         return seen.ends(LiveVerdict.INCONCLUSIVE, missing)
@@ -194,7 +194,9 @@ class _Seen:
         """What rank 0 saw."""
         return self.phases.get(0)
 
-    def ends(self, verdict: LiveVerdict, reason: str, problems: tuple[Problem, ...] = ()) -> PathVerdict:
+    def ends(
+        self, verdict: LiveVerdict, reason: str, problems: tuple[Problem, ...] = (), *, apart: bool = False
+    ) -> PathVerdict:
         shown = next((phase for phase in self.phases.values() if _is_odd(phase)), self.first)
         draft = next((each for each in self.drafts.values() if each.accepted is not True), self.drafts.get(0))
         views = {_view(phase) for phase in self.phases.values()}
@@ -208,7 +210,11 @@ class _Seen:
             rows=shown.rows if shown is not None else None,
             expected_rows=shown.expected_rows if shown is not None else None,
             width=shown.width if shown is not None else None,
-            same=len(views) == 1 and not any(each.rule == "HS504" for each in problems) if arrived else None,
+            same=(
+                len(views) == 1 and not apart and not any(each.rule == "HS504" for each in problems)
+                if arrived
+                else None
+            ),
             draft=draft,
         )
 
@@ -257,7 +263,10 @@ def _wrong_states(plan: Plan, seen: _Seen) -> Iterator[Problem]:
     """What arrived is not what the draft was trained on."""
     wanted = _wanted(plan)
     for kind in ("partial", "other"):
-        wrong = {rank: each for rank, phase in seen.phases.items() for each in phase.blocks if each.identity == kind}
+        of_kind = {
+            rank: [each for each in phase.blocks if each.identity == kind] for rank, phase in seen.phases.items()
+        }
+        wrong = {rank: blocks[0] for rank, blocks in of_kind.items() if blocks}
         if wrong:
             block = next(iter(wrong.values()))
             name = str(block.boundary) if block.boundary is not None else ""

@@ -85,6 +85,22 @@ def test_ids_that_the_tree_reads_otherwise_leave_everything_open(
     assert (problem.rule, problem.kind, problem.found) == ("HS507", "ids", said)
 
 
+# --------------------------------------------------------------------------------------------------- what is shown
+def test_the_first_block_that_is_wrong_is_named() -> None:
+    def all_wrong(phase: PhaseResult) -> PhaseResult:
+        return replace(phase, blocks=tuple(replace(each, identity="other", boundary=None) for each in phase.blocks))
+
+    judged = judge(plan_of(), changed(results_of(), all_wrong))
+    assert {each.expected for each in problems(judged) if each.kind == "other"} == {"block 1"}
+
+
+def test_ranks_that_differ_do_so_on_paths_that_are_not_covered_too() -> None:
+    (path,) = (each for each in plan_of().paths if each.excluded)
+    results = changed(results_of(), lambda phase: replace(phase, spread=0.5), ranks=(1,), phase=path.stands_in)
+    judged = judge(plan_of(), results)
+    assert [(each.verdict, each.same) for each in judged.paths if each.path == path] == [(APART, False)]
+
+
 # ------------------------------------------------------------------------------------------------- never a proof
 def test_a_graph_is_not_covered_by_an_eager_forward_however_right_it_is() -> None:
     assert judge(plan_of(), results_of()).paths[2].verdict is APART

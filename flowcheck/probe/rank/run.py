@@ -91,6 +91,7 @@ def _run(me: Rank, given: Imported) -> None:
         me.progress.begin("done")
         return
     me.cls = f"{cls.__module__}.{cls.__qualname__}"
+    me.bridges["torch"] = torch.__version__
     where = device.place(job, me.rank)
     me.progress.begin("arguments")
     arguments, me.bridges["arguments"], me.bridges["publish"] = bridges.publish(tree, job, me.rank)
