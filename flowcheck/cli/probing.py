@@ -95,6 +95,7 @@ def _base(request: Request, wish: Wish, rules: RuleBook, tell: Any) -> Report:
         return ask(request, rules, selection(rules), tell)[0]
     from pydantic import ValidationError
 
+    from flowcheck.probe.section import without_probe
     from flowcheck.report.model import Report
 
     try:
@@ -107,7 +108,7 @@ def _base(request: Request, wish: Wish, rules: RuleBook, tell: Any) -> Report:
         ) from None
     if not report.capture:
         raise InputError(f"--report {wish.earlier}: that scan was about no pair; scan with --draft and --target")
-    return report.model_copy(update={"probe": None})
+    return without_probe(report)
 
 
 @dataclass

@@ -11,12 +11,12 @@ from flowcheck.probe.plan import Plan
 from flowcheck.probe.protocol import Block, Coverage, RankResult, Reduction
 from flowcheck.probe.running import Ran, RankEnd
 from flowcheck.probe.supervise import End
-from flowcheck.probe.verdict import Judged, LiveVerdict, PathVerdict, Problem
+from flowcheck.probe.verdict import PROBE_RULES, Judged, LiveVerdict, PathVerdict, Problem
 from flowcheck.report import model
 from flowcheck.report.fingerprint import Fingerprints
 from flowcheck.report.source_text import plain
 
-__all__ = ["Circumstances", "with_probe"]
+__all__ = ["Circumstances", "with_probe", "without_probe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,6 @@ def with_probe(
     findings = [each for each in every if each.rule in selected.rules]
     severities = [each.severity for each in findings]
     summary = report.summary
-    counts = model.FindingCounts(
-        error=severities.count("error"), warning=severities.count("warning"), note=severities.count("note")
-    )
     return report.model_copy(
         update={
             "probe": _section(plan, judged, ran, circumstances),
@@ -57,11 +54,46 @@ def with_probe(
                     "proved": summary.proved + judged.count(LiveVerdict.PROVED),
                     "violated": summary.violated + judged.count(LiveVerdict.VIOLATED),
                     "unproved": summary.unproved + judged.count(LiveVerdict.INCONCLUSIVE),
-                    "findings": counts,
+                    "findings": _counts(severities),
                     "hidden": summary.hidden + len(every) - len(findings),
                 }
             ),
         }
+    )
+
+
+def without_probe(report: model.Report) -> model.Report:
+    """The report of the scan alone: a report that a probe wrote serves another one, and that one's answers are not its own."""
+    if report.probe is None:
+        return report
+    findings = [each for each in report.findings if each.rule not in PROBE_RULES]
+    asked = {
+        _question("/".join(filter(None, (each.phase, each.path, each.runner, each.batch))))
+        for each in report.probe.paths
+    }
+    verdicts = [each.verdict for each in report.probe.paths]
+    severities = [each.severity for each in findings]
+    summary = report.summary
+    return report.model_copy(
+        update={
+            "probe": None,
+            "findings": findings,
+            "unproved": [each for each in report.unproved if each.question not in asked],
+            "summary": summary.model_copy(
+                update={
+                    "proved": summary.proved - verdicts.count(LiveVerdict.PROVED.value),
+                    "violated": summary.violated - verdicts.count(LiveVerdict.VIOLATED.value),
+                    "unproved": summary.unproved - verdicts.count(LiveVerdict.INCONCLUSIVE.value),
+                    "findings": _counts(severities),
+                }
+            ),
+        }
+    )
+
+
+def _counts(severities: Sequence[str]) -> model.FindingCounts:
+    return model.FindingCounts(
+        error=severities.count("error"), warning=severities.count("warning"), note=severities.count("note")
     )
 
 
@@ -232,11 +264,15 @@ def _label(path: PathVerdict) -> str:
     return "/".join(part for part in (planned.phase, planned.path, planned.runner, planned.batch) if part)
 
 
+def _question(label: str) -> str:
+    return plain(f"what does {label} hand on when it runs")
+
+
 def _open(judged: Judged) -> list[model.Unproved]:
     """The paths that stayed inconclusive."""
     return [
         model.Unproved(
-            question=plain(f"what does {_label(each)} hand on when it runs"),
+            question=_question(_label(each)),
             reason=plain(each.reason),
             file=None,
             line=None,

@@ -266,6 +266,17 @@ def test_one_thing_that_is_wrong_on_several_paths_is_said_once(tmp_path: Path) -
     assert [(each["rule"], each["affects"]) for each in found] == [("HS502", ["extend/eager", "verify/eager"])]
 
 
+@pytest.mark.parametrize("fixture", ["probe-rows-differ", "probe-ranks-differ"])
+def test_the_report_of_a_probe_serves_the_next_one_as_a_scans_would(tmp_path: Path, fixture: str) -> None:
+    collect = [*left_in(tmp_path / "work", fixture), "--format", "json"]
+    first = document(flowcheck(*collect), 1)
+    earlier = tmp_path / "first.json"
+    earlier.write_text(json.dumps(first), "utf-8")
+    second = document(flowcheck(*collect, "--report", earlier), 1)
+    for part in ("findings", "unproved", "summary"):
+        assert second[part] == first[part], part
+
+
 def test_the_page_says_once_what_was_not_covered(tmp_path: Path) -> None:
     lines = lines_of(flowcheck(*left_in(tmp_path / "work", "probe-healthy")))
     assert lines.count("not covered") == 1
