@@ -321,6 +321,7 @@ class _Probe:
             port=port,
             at_once=max(1, min(_cores(), plan.ranks, free // SIMULATED_BYTES)),
             settings=dict(self.wish.settings),
+            algorithm=self.request.algorithm,
             limits=Limits.of(plan.backend),
         )
 

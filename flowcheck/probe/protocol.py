@@ -168,6 +168,7 @@ class Job:
         threads: Threads of PyTorch in a rank.
         at_once: Ranks of the fake backend that run at a time, where they are forked.
         settings: Server arguments to give besides those that the rank needs itself.
+        algorithm: The speculative algorithm, as the tree spells it: it decides how a target is told its layers.
     """
 
     tree: str
@@ -191,6 +192,7 @@ class Job:
     threads: int = 1
     at_once: int = 2
     settings: Mapping[str, Any] = field(default_factory=dict)
+    algorithm: str = "EAGLE3"
     protocol: str = PROTOCOL
 
     def as_reference(self) -> Job:

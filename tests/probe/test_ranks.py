@@ -363,3 +363,25 @@ def test_a_runner_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert error is not None
     assert (error.kind, error.about) == ("Unbridged", "probe")
     assert "model_runner has no Other" in error.message
+
+
+def test_a_target_is_told_its_layers_as_the_algorithm_has_it(tmp_path: Path, reference: Path) -> None:
+    """Another algorithm has another setter, whose ids mean something else; its runner reads them from elsewhere."""
+    job = job_of("wiring-healthy", tmp_path, algorithm="DFLASH")
+    algorithms = Path(job.tree, "sglang/srt/speculative/spec_info.py")
+    algorithms.write_text(
+        algorithms.read_text("utf-8").replace("    EAGLE3 = ", "    DFLASH = auto()\n    EAGLE3 = "), "utf-8"
+    )
+    model = Path(job.tree, "sglang/srt/models/llama.py")
+    text = model.read_text("utf-8")
+    mark = "    def set_eagle3_layers_to_capture("
+    assert text.count(mark) == 1
+    setter = (
+        "    def set_dflash_layers_to_capture(self, layer_ids):\n"
+        "        self.capture_aux_hidden_states = True\n"
+        "        self.model.capture_embedding_for_eagle3 = False\n"
+        "        self.model.layers_to_capture = list(layer_ids)\n\n"
+    )
+    model.write_text(text.replace(mark, setter + mark), "utf-8")
+    for rank in without_errors(probe(job, reference)):
+        assert [seen(phase) for phase in rank.phases] == [is_(2, 4, 6)] * 2

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flowcheck.probe.protocol import IdsRead, Job
-from flowcheck.probe.rank import bridges
+from flowcheck.probe.rank import bridges, models
 from flowcheck.probe.rank.slices import Method, bare, methods_of
 from flowcheck.probe.rank.tree import Tree, Unbridged, filled
 
@@ -37,11 +37,12 @@ def read_ids(tree: Tree, job: Job) -> IdsRead:
     """
     table = tree.names["ids"]
     cls = tree.need(table["module"], table["cls"])
-    settings = {**filled(table["arguments"], {"draft": job.draft}), **job.settings}
+    settings = {**filled(table["arguments"], {"draft": job.draft, "algorithm": job.algorithm}), **job.settings}
     arguments, _, _ = bridges.publish(tree, replace(job, settings=settings), 0)
     own, _, how = bridges.config_of(tree, job, arguments, job.target)
     if own is None:
         raise Unbridged(f"the tree's own configuration of the target cannot be made: {how}")
+    tree.tells(models.class_named(tree, job.architecture))
     setter = tree.names["models"]["setter"]
     methods = methods_of(cls, tree.package)
     target = _target(setter)

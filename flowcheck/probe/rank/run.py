@@ -50,10 +50,11 @@ def imported(job: Job, progress: Progress, roots: Sequence[str]) -> Imported:
     progress.begin("imports", job.architecture)
     sys.path.insert(0, job.tree)
     finder = device.prepare(job, job.names, roots)
-    tree = Tree(job.package, job.names)
+    tree = Tree(job.package, job.names, job.algorithm)
     if job.role == "ids":
         return Imported(tree, tree.need(job.names["ids"]["module"], job.names["ids"]["cls"]), finder)
     cls = models.class_named(tree, job.architecture)
+    tree.tells(cls)
     if job.draft_architecture is not None and job.role != "reference":
         models.class_named(tree, job.draft_architecture)
     for table in ("arguments", "parallel", "config", "batch"):
