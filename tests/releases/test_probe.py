@@ -116,8 +116,13 @@ AGREE: dict[str, tuple[str, ...]] = {
 }
 """Kinds of targets, and releases of several eras that can capture them."""
 
-IDS: dict[tuple[str, str], list[int]] = {("deepseek-v3", "0.5.23"): [2, 3, 4], ("qwen3-moe", "0.5.10"): [0, 2, 6]}
-"""Ids of the draft, where they are not ``[1, 3, 4]``."""
+IDS: dict[tuple[str, str], tuple[list[int], str]] = {
+    ("deepseek-v3", "0.5.23"): ([2, 3, 4], "2,3,4"),
+    ("qwen3-moe", "0.5.10"): ([0, 2, 6], "1,3,7"),
+}
+"""Ids of the draft and what it was trained on, where they are not those of ``USUAL``."""
+
+USUAL = ([1, 3, 4], "2,4,5")
 
 
 @pytest.mark.parametrize(
@@ -125,11 +130,11 @@ IDS: dict[tuple[str, str], list[int]] = {("deepseek-v3", "0.5.23"): [2, 3, 4], (
 )
 def test_ranks_capture_what_the_scan_says(version: str, target: str, tmp_path: Path) -> None:
     """With numbers and without, on the paths that both cover; the second run is held against the report of the first."""
-    ids = IDS.get((target, version), [1, 3, 4])
-    source, config = f"sglang=={version}", witness(target)
+    ids, trained = IDS.get((target, version), USUAL)
+    source, config, declared = f"sglang=={version}", witness(target), ("--trained-boundaries", trained)
     kept = tmp_path / "report.json"
     for options in (("--backend", "gloo", "--output", kept), ("--backend", "fake", "--report", kept)):
-        probe = probed(source, config, ids, tmp_path, *options)
+        probe = probed(source, config, ids, tmp_path, *options, *declared)
         for path in covered(probe):
             assert seen(path) == path["expected_boundaries"], path["phase"]
             assert (path["verdict"], path["rules"]) == ("proved", []), path["reason"]
@@ -165,7 +170,8 @@ def test_a_residual_that_a_release_forgets_is_missed(tmp_path: Path) -> None:
 
 
 def test_a_last_layer_that_a_release_never_captures_is_missed(tmp_path: Path) -> None:
-    probe = probed("sglang==0.5.16", witness("gpt-oss"), [3, 5, 7], tmp_path, "--backend", "gloo")
+    options = ("--backend", "gloo", "--trained-boundaries", "4,6,8")
+    probe = probed("sglang==0.5.16", witness("gpt-oss"), [3, 5, 7], tmp_path, *options)
     for path in violated(probe, "HS501", "HS505"):
         assert (seen(path), path["needed_boundaries"]) == ([4, 6], [4, 6, 8])
         assert (path["draft_accepts"], path["ranks_agree"]) == (False, True)
