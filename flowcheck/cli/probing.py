@@ -95,6 +95,7 @@ def _base(request: Request, wish: Wish, rules: RuleBook, tell: Any) -> Report:
         return ask(request, rules, selection(rules), tell)[0]
     from pydantic import ValidationError
 
+    from flowcheck.probe.section import without_probe
     from flowcheck.report.model import Report
 
     try:
@@ -107,7 +108,7 @@ def _base(request: Request, wish: Wish, rules: RuleBook, tell: Any) -> Report:
         ) from None
     if not report.capture:
         raise InputError(f"--report {wish.earlier}: that scan was about no pair; scan with --draft and --target")
-    return report.model_copy(update={"probe": None})
+    return without_probe(report)
 
 
 @dataclass
@@ -167,7 +168,7 @@ class _Probe:
         from flowcheck.probe.section import Circumstances, with_probe
         from flowcheck.probe.verdict import judge
 
-        judged = judge(plan, ran.results, trouble=ran.trouble, limits=job.limits)
+        judged = judge(plan, ran.results, trouble=ran.trouble, limits=job.limits, ids=ran.ids)
         circumstances = Circumstances(
             torch=torch,
             wall_seconds=time.perf_counter() - began,
@@ -320,6 +321,7 @@ class _Probe:
             port=port,
             at_once=max(1, min(_cores(), plan.ranks, free // SIMULATED_BYTES)),
             settings=dict(self.wish.settings),
+            algorithm=self.request.algorithm,
             limits=Limits.of(plan.backend),
         )
 
@@ -398,7 +400,7 @@ class _Probe:
         python = environment.python
         command = " ".join(launch_command(str(path), job.ranks, self.wish.nodes))
         lines = ["on one node, first:"]
-        for one in (job.as_learning(), job.as_reference()):
+        for one in (job.as_learning(), job.as_ids(), job.as_reference()):
             before = where.work / f"job-{one.role}.json"
             before.write_text(dumps(one), "utf-8")
             lines.append(f"  PYTHONPATH={where.imports} {python} -m flowcheck.probe.rank {before} 0")
@@ -419,7 +421,10 @@ def _collected(job: Job) -> Ran:
     for rank in range(job.ranks):
         with contextlib.suppress(OSError, ValueError):
             results[rank] = loads(RankResult, job.result_path(rank).read_bytes())
-    return Ran(results, ())
+    read = None
+    with contextlib.suppress(OSError, ValueError):
+        read = loads(RankResult, job.as_ids().result_path(0).read_bytes()).read
+    return Ran(results, (), ids=read, ids_unread="" if read is not None else "no process did that")
 
 
 def _link(folder: Path, package: str, place: Path) -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "DraftInput",
     "Event",
     "Failure",
+    "IdsRead",
     "Job",
     "Limits",
     "Phase",
@@ -53,8 +54,9 @@ PROTOCOL = "flowcheck.probe/1"
 Backend = Literal["fake", "gloo", "nccl"]
 """fake: simulated ranks without memory; gloo: real processes on CPUs; nccl: real processes on GPUs."""
 
-Role = Literal["learn", "reference", "rank"]
-"""learn: find what the tree imports and the environment lacks; reference: the run on one rank; rank: one of the probe."""
+Role = Literal["learn", "ids", "reference", "rank"]
+"""learn: find what the tree imports and the environment lacks; ids: let the tree read the draft's configuration; reference: the
+run on one rank; rank: one of the probe."""
 
 PhaseKind = Literal["extend", "verify"]
 
@@ -166,6 +168,7 @@ class Job:
         threads: Threads of PyTorch in a rank.
         at_once: Ranks of the fake backend that run at a time, where they are forked.
         settings: Server arguments to give besides those that the rank needs itself.
+        algorithm: The speculative algorithm, as the tree spells it: it decides how a target is told its layers.
     """
 
     tree: str
@@ -189,6 +192,7 @@ class Job:
     threads: int = 1
     at_once: int = 2
     settings: Mapping[str, Any] = field(default_factory=dict)
+    algorithm: str = "EAGLE3"
     protocol: str = PROTOCOL
 
     def as_reference(self) -> Job:
@@ -198,6 +202,11 @@ class Job:
     def as_learning(self) -> Job:
         """The run that only finds out which packages must be stubbed: one process, on simulated ranks."""
         return dataclasses.replace(self, role="learn", backend="fake")
+
+    def as_ids(self) -> Job:
+        """The run in which the tree's own code reads the draft's configuration and says what it tells the target. It learns by
+        itself what must be stubbed for that."""
+        return dataclasses.replace(self, role="ids", backend="fake")
 
     def result_path(self, rank: int) -> Path:
         """Where that rank leaves its result."""
@@ -213,7 +222,7 @@ class Job:
 
     def stubs_path(self) -> Path:
         """Where the names of the stubbed packages are kept: a JSON list. Good for the tree, whatever the target."""
-        return Path(self.work, "stubs.json")
+        return Path(self.work, "stubs-ids.json" if self.role == "ids" else "stubs.json")
 
 
 @dataclass(frozen=True)
@@ -326,6 +335,19 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class IdsRead:
+    """What the tree tells its target once its own code has read the draft's configuration.
+
+    Attributes:
+        calls: The calls of the setter: the ids, or None for a call without any. Empty: it tells nothing.
+        where: Files, lines and methods of the statements that make them.
+    """
+
+    calls: tuple[tuple[int, ...] | None, ...]
+    where: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class RankResult:
     """What one rank saw.
 
@@ -344,6 +366,7 @@ class RankResult:
         seconds: Duration of each stage.
         peak_mib: Largest resident memory of the process.
         error: Why it ended early; None for a rank that came to ``done``.
+        read: Of the role ``ids``, what it was for.
     """
 
     rank: int
@@ -360,6 +383,7 @@ class RankResult:
     seconds: Mapping[str, float] = field(default_factory=dict)
     peak_mib: int | None = None
     error: Failure | None = None
+    read: IdsRead | None = None
     protocol: str = PROTOCOL
 
 

@@ -22,7 +22,7 @@ from typing import Any
 from flowcheck.probe.environment import Environment
 from flowcheck.probe.errors import ProbeError
 from flowcheck.probe.leash import BYTECODE
-from flowcheck.probe.protocol import Event, Job, RankResult, Role, dumps, loads
+from flowcheck.probe.protocol import Event, IdsRead, Job, RankResult, Role, dumps, loads
 from flowcheck.probe.supervise import End, ProcessEnd, Start, last_words, supervise
 
 __all__ = ["Ran", "RankEnd", "Where", "free_port", "launch_command", "run_job", "workplace"]
@@ -32,6 +32,8 @@ LEASH = "flowcheck.probe.leash"
 JOB_FILE = "job.json"
 KEPT_BYTES = 16 * 1024
 PORT_TRIES = 3
+IDS_SHARE = 0.4
+"""How much of the time may go into reading the draft's configuration, which is no more than a check."""
 
 HEARD: Callable[[str, Event], None] = lambda *_: None  # noqa: E731
 
@@ -74,11 +76,15 @@ class Ran:
         results: by rank; of those that came to an end of their own, which may be an error.
         ends: how each rank ended, and what ran before them, in that order.
         trouble: why nothing can be concluded from the results, "" if they count.
+        ids: what the tree's own code made of the draft's configuration.
+        ids_unread: why it made nothing of it, "" if it did.
     """
 
     results: Mapping[int, RankResult]
     ends: tuple[RankEnd, ...]
     trouble: str = ""
+    ids: IdsRead | None = None
+    ids_unread: str = ""
 
 
 @contextlib.contextmanager
@@ -114,8 +120,11 @@ class _Running:
     heard: Callable[[str, Event], None]
     ends: list[RankEnd] = field(default_factory=list)
 
-    def run(self, job: Job, groups: Sequence[Sequence[int]]) -> tuple[dict[int, RankResult], str]:
-        """Run processes of one role to their ends, one for each group of ranks: the results, and what went wrong with them."""
+    def run(self, job: Job, groups: Sequence[Sequence[int]], share: float = 1.0) -> tuple[dict[int, RankResult], str]:
+        """Run processes of one role to their ends, one for each group of ranks: the results, and what went wrong with them.
+
+        ``share``: how much of the time that is left they may take.
+        """
         path = self.where.work / (JOB_FILE if job.role == "rank" else f"job-{job.role}.json")
         path.write_text(dumps(job), "utf-8")
         for rank in (rank for group in groups for rank in group):
@@ -123,7 +132,7 @@ class _Running:
             job.words_path(rank).unlink(missing_ok=True)
         processes = supervise(
             [Start(tuple(group), self.command(path, group), self.variables(job)) for group in groups],
-            seconds=max(1.0, self.deadline - time.monotonic()),
+            seconds=max(1.0, share * (self.deadline - time.monotonic())),
             at_once=len(groups),
             together=True,
             on_event=lambda event: self.heard(job.role, event),
@@ -189,13 +198,31 @@ def run_job(
         _, trouble = _learned(running, kept)
         if trouble:
             return Ran({}, tuple(running.ends), trouble)
+    ids, unread = _ids_read(running, kept.with_suffix(".ids.json"))
     ran = _reference_and_ranks(running, port_is_given)
     if known is not None and any(result.error and result.error.missing for result in ran.results.values()):
         kept.unlink(missing_ok=True)  # another target needs what nobody has met yet
         _, trouble = _learned(running, kept)
         if not trouble:
             ran = _reference_and_ranks(running, port_is_given)
-    return replace(ran, ends=tuple(running.ends))
+    return replace(ran, ends=tuple(running.ends), ids=ids, ids_unread=unread)
+
+
+def _ids_read(running: _Running, kept: Path) -> tuple[IdsRead | None, str]:
+    """What the tree makes of the draft's configuration, or why that is not known. It is no end of the probe if it fails."""
+    job, ends = running.job.as_ids(), list(running.ends)
+    if job.draft is None:
+        return None, "there is no draft"
+    known = _known_stubs(kept) or _known_stubs(running.job.stubs_path()) or []
+    job.stubs_path().write_text(json.dumps(known), "utf-8")
+    results, trouble = running.run(job, [[0]], share=IDS_SHARE)
+    running.ends[:] = ends
+    result = results.get(0)
+    if result is None or result.read is None:
+        return None, trouble or f"its code did not come to them here: {_spoken(result and result.error)}"
+    with contextlib.suppress(OSError):
+        shutil.copyfile(job.stubs_path(), kept)
+    return result.read, ""
 
 
 def _learned(running: _Running, kept: Path) -> tuple[dict[int, RankResult], str]:
@@ -295,6 +322,8 @@ def _how(end: RankEnd) -> str:
 
 
 def _spoken(error: Any) -> str:
+    if error is None:
+        return "no reason was left"
     where = f" ({error.where[-1]})" if error.where else ""
     return f"{error.kind} in {error.stage}: {error.message}{where}"
 

@@ -11,12 +11,12 @@ from flowcheck.probe.plan import Plan
 from flowcheck.probe.protocol import Block, Coverage, RankResult, Reduction
 from flowcheck.probe.running import Ran, RankEnd
 from flowcheck.probe.supervise import End
-from flowcheck.probe.verdict import Judged, LiveVerdict, PathVerdict, Problem
+from flowcheck.probe.verdict import PROBE_RULES, Judged, LiveVerdict, PathVerdict, Problem
 from flowcheck.report import model
 from flowcheck.report.fingerprint import Fingerprints
 from flowcheck.report.source_text import plain
 
-__all__ = ["Circumstances", "with_probe"]
+__all__ = ["Circumstances", "with_probe", "without_probe"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,6 @@ def with_probe(
     findings = [each for each in every if each.rule in selected.rules]
     severities = [each.severity for each in findings]
     summary = report.summary
-    counts = model.FindingCounts(
-        error=severities.count("error"), warning=severities.count("warning"), note=severities.count("note")
-    )
     return report.model_copy(
         update={
             "probe": _section(plan, judged, ran, circumstances),
@@ -57,11 +54,46 @@ def with_probe(
                     "proved": summary.proved + judged.count(LiveVerdict.PROVED),
                     "violated": summary.violated + judged.count(LiveVerdict.VIOLATED),
                     "unproved": summary.unproved + judged.count(LiveVerdict.INCONCLUSIVE),
-                    "findings": counts,
+                    "findings": _counts(severities),
                     "hidden": summary.hidden + len(every) - len(findings),
                 }
             ),
         }
+    )
+
+
+def without_probe(report: model.Report) -> model.Report:
+    """The report of the scan alone: a report that a probe wrote serves another one, and that one's answers are not its own."""
+    if report.probe is None:
+        return report
+    findings = [each for each in report.findings if each.rule not in PROBE_RULES]
+    asked = {
+        _question("/".join(filter(None, (each.phase, each.path, each.runner, each.batch))))
+        for each in report.probe.paths
+    }
+    verdicts = [each.verdict for each in report.probe.paths]
+    severities = [each.severity for each in findings]
+    summary = report.summary
+    return report.model_copy(
+        update={
+            "probe": None,
+            "findings": findings,
+            "unproved": [each for each in report.unproved if each.question not in asked],
+            "summary": summary.model_copy(
+                update={
+                    "proved": summary.proved - verdicts.count(LiveVerdict.PROVED.value),
+                    "violated": summary.violated - verdicts.count(LiveVerdict.VIOLATED.value),
+                    "unproved": summary.unproved - verdicts.count(LiveVerdict.INCONCLUSIVE.value),
+                    "findings": _counts(severities),
+                }
+            ),
+        }
+    )
+
+
+def _counts(severities: Sequence[str]) -> model.FindingCounts:
+    return model.FindingCounts(
+        error=severities.count("error"), warning=severities.count("warning"), note=severities.count("note")
     )
 
 
@@ -76,13 +108,14 @@ def _section(plan: Plan, judged: Judged, ran: Ran, circumstances: Circumstances)
         model_class=plain(first.cls or "") if first is not None else "",
         layers=first.layers if first is not None else None,
         target_width=plan.model.target_width,
-        torch=circumstances.torch,
+        torch=plain(first.bridges.get("torch", circumstances.torch)) if first is not None else circumstances.torch,
         trouble=plain(ran.trouble),
         paths=[_path(plan, each) for each in judged.paths],
         processes=[_process(end, ran.results) for end in ran.ends],
         reductions=reductions,
         left_out=[plain(each) for each in (*plan.model.left_out, *circumstances.left_out)],
-        not_covered=_coverage(each for result in results for each in result.not_covered),
+        ids=_ids(ran),
+        not_covered=_coverage([*_unread(ran), *(each for result in results for each in result.not_covered)]),
         launches=sorted({plain(each) for result in results for each in result.launches}),
         stand_ins=sorted({plain(each) for result in results for each in result.stubs}),
         compared_with=plain(circumstances.compared_with),
@@ -126,6 +159,20 @@ def _block(block: Block) -> model.ProbeBlock:
     )
 
 
+def _ids(ran: Ran) -> model.ProbeIds | None:
+    if ran.ids is None:
+        return None
+    calls = [list(each) if each is not None else None for each in ran.ids.calls]
+    return model.ProbeIds(told=calls, where=[plain(each) for each in ran.ids.where])
+
+
+def _unread(ran: Ran) -> list[Coverage]:
+    if ran.ids is not None or not ran.results:
+        return []
+    why = f"the target is told what the scan says, not what the tree reads: {ran.ids_unread}"
+    return [Coverage("ids of the draft", why)]
+
+
 def _process(end: RankEnd, results: Mapping[int, RankResult]) -> model.ProbeRank:
     result = results.get(end.rank) if end.role == "rank" else None
     error = result.error if result is not None else None
@@ -159,13 +206,23 @@ def _coverage(some: Iterable[Coverage]) -> list[model.ProbeCoverage]:
 # ---------------------------------------------------------------------------------------------------------- findings
 def _findings(judged: Judged, rules: RuleBook) -> list[model.Finding]:
     """One finding for each problem, with all the paths that have it; the heaviest first."""
-    affected: dict[Problem, list[PathVerdict]] = {}
+    affected: dict[tuple[str, ...], list[tuple[Problem, PathVerdict]]] = {}
     for path in judged.paths:
         for problem in path.problems:
-            affected.setdefault(problem, []).append(path)
+            affected.setdefault(_apart_from_sizes(problem), []).append((problem, path))
     fingerprints = Fingerprints()
-    found = [_finding(problem, paths, rules, fingerprints) for problem, paths in affected.items()]
+    found = [_finding(each[0][0], [path for _, path in each], rules, fingerprints) for each in affected.values()]
     return sorted(found, key=lambda each: (-Severity(each.severity).weight, each.rule))
+
+
+def _apart_from_sizes(problem: Problem) -> tuple[str, ...]:
+    """What makes a problem another one: not how many rows a batch has, nor what numbers it computed."""
+    kept = (problem.rule, problem.kind, problem.keys)
+    if problem.rule in ("HS502", "HS504"):
+        return kept
+    if problem.rule in ("HS503", "HS505"):
+        return (*kept, problem.found, problem.expected)
+    return (*kept, problem.found, problem.expected, problem.reason)
 
 
 def _finding(
@@ -207,11 +264,15 @@ def _label(path: PathVerdict) -> str:
     return "/".join(part for part in (planned.phase, planned.path, planned.runner, planned.batch) if part)
 
 
+def _question(label: str) -> str:
+    return plain(f"what does {label} hand on when it runs")
+
+
 def _open(judged: Judged) -> list[model.Unproved]:
     """The paths that stayed inconclusive."""
     return [
         model.Unproved(
-            question=plain(f"what does {_label(each)} hand on when it runs"),
+            question=_question(_label(each)),
             reason=plain(each.reason),
             file=None,
             line=None,

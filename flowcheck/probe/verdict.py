@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from flowcheck.probe.plan import Plan, PlannedPath
-from flowcheck.probe.protocol import Block, DraftInput, Failure, Limits, PhaseResult, RankResult
+from flowcheck.probe.protocol import Block, DraftInput, Failure, IdsRead, Limits, PhaseResult, RankResult
 
 __all__ = ["PROBE_RULES", "Judged", "LiveVerdict", "PathVerdict", "Problem", "judge", "spelled"]
 
@@ -83,7 +83,14 @@ class Judged:
         return shown > 0 and self.count(LiveVerdict.INCONCLUSIVE) == 0
 
 
-def judge(plan: Plan, results: Mapping[int, RankResult], *, trouble: str = "", limits: Limits | None = None) -> Judged:
+def judge(
+    plan: Plan,
+    results: Mapping[int, RankResult],
+    *,
+    trouble: str = "",
+    limits: Limits | None = None,
+    ids: IdsRead | None = None,
+) -> Judged:
     """The verdict for each path of the plan.
 
     Args:
@@ -91,19 +98,28 @@ def judge(plan: Plan, results: Mapping[int, RankResult], *, trouble: str = "", l
         results: what ranks saw, by their numbers; those that left nothing are missing.
         trouble: why the run as a whole shows nothing (a rank died or hung), "" where it came to its end.
         limits: those of the job.
+        ids: what the tree's own code tells the target; None where that is not known.
     """
-    return Judged(tuple(_of_path(plan, path, results, trouble, limits or Limits()) for path in plan.paths))
+    return Judged(tuple(_of_path(plan, path, results, trouble, limits or Limits(), ids) for path in plan.paths))
 
 
 def _of_path(
-    plan: Plan, path: PlannedPath, results: Mapping[int, RankResult], trouble: str, limits: Limits
+    plan: Plan,
+    path: PlannedPath,
+    results: Mapping[int, RankResult],
+    trouble: str,
+    limits: Limits,
+    ids: IdsRead | None,
 ) -> PathVerdict:
     seen = _Seen.of(plan, path, results)
     if path.excluded:
-        return seen.ends(LiveVerdict.NOT_COVERED, path.excluded)
+        return seen.ends(LiveVerdict.NOT_COVERED, path.excluded, apart=any(_ranks_differ(seen, limits, plan.ranks)))
     missing = path.open or trouble or seen.missing(plan)
     if missing:
         return seen.ends(LiveVerdict.INCONCLUSIVE, missing)
+    if ids is not None and not set(ids.calls) & set(path.told):  # whatever was seen was told something else
+        problem = Problem("HS507", "ids", _told(ids.calls), _told(path.told), reason=", ".join(ids.where))
+        return seen.ends(LiveVerdict.INCONCLUSIVE, "the target was not told what the tree tells it", (problem,))
     if failed := seen.failed:
         return _refused(path, seen, failed)
     problems = tuple(_problems(plan, path, seen, limits))
@@ -122,12 +138,15 @@ def _refused(path: PlannedPath, seen: _Seen, failed: Mapping[int, Failure]) -> P
     where = f" ({failure.where[-1]})" if failure.where else ""
     of_tree = all(each.about == "tree" for each in failed.values()) and len(failed) == len(seen.phases)
     if of_tree and (failure.stage == "setter" or path.refused):
-        told = " then ".join("no ids" if ids is None else str(list(ids)) for ids in path.told)
-        problem = Problem(
-            "HS506", failure.stage if failure.stage == "setter" else "forward", keys=told, reason=said + where
-        )
+        stage = failure.stage if failure.stage == "setter" else "forward"
+        problem = Problem("HS506", stage, keys=_told(path.told), reason=said + where)
         return seen.ends(LiveVerdict.VIOLATED, "", (problem,))
     return seen.ends(LiveVerdict.INCONCLUSIVE, f"rank {rank} ended in {failure.stage}: {said}{where}")
+
+
+def _told(calls: Sequence[Sequence[int] | None]) -> str:
+    """Calls of the setter in words: "no ids then [1, 3, 4]"."""
+    return " then ".join("no ids" if ids is None else str(list(ids)) for ids in calls) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +194,9 @@ class _Seen:
         """What rank 0 saw."""
         return self.phases.get(0)
 
-    def ends(self, verdict: LiveVerdict, reason: str, problems: tuple[Problem, ...] = ()) -> PathVerdict:
+    def ends(
+        self, verdict: LiveVerdict, reason: str, problems: tuple[Problem, ...] = (), *, apart: bool = False
+    ) -> PathVerdict:
         shown = next((phase for phase in self.phases.values() if _is_odd(phase)), self.first)
         draft = next((each for each in self.drafts.values() if each.accepted is not True), self.drafts.get(0))
         views = {_view(phase) for phase in self.phases.values()}
@@ -189,7 +210,11 @@ class _Seen:
             rows=shown.rows if shown is not None else None,
             expected_rows=shown.expected_rows if shown is not None else None,
             width=shown.width if shown is not None else None,
-            same=len(views) == 1 and not any(each.rule == "HS504" for each in problems) if arrived else None,
+            same=(
+                len(views) == 1 and not apart and not any(each.rule == "HS504" for each in problems)
+                if arrived
+                else None
+            ),
             draft=draft,
         )
 
@@ -238,7 +263,10 @@ def _wrong_states(plan: Plan, seen: _Seen) -> Iterator[Problem]:
     """What arrived is not what the draft was trained on."""
     wanted = _wanted(plan)
     for kind in ("partial", "other"):
-        wrong = {rank: each for rank, phase in seen.phases.items() for each in phase.blocks if each.identity == kind}
+        of_kind = {
+            rank: [each for each in phase.blocks if each.identity == kind] for rank, phase in seen.phases.items()
+        }
+        wrong = {rank: blocks[0] for rank, blocks in of_kind.items() if blocks}
         if wrong:
             block = next(iter(wrong.values()))
             name = str(block.boundary) if block.boundary is not None else ""

@@ -488,7 +488,7 @@ class ProbeRank(_Part):
     """How one process ended: ``role`` is what it was for, ``stage`` how far it came. ``words`` are the last lines of its standard
     error, where it did not end well."""
 
-    role: Literal["learn", "reference", "rank"]
+    role: Literal["learn", "ids", "reference", "rank"]
     rank: int
     end: Literal["done", "died", "hung", "stopped"]
     exit_code: int | None
@@ -497,6 +497,14 @@ class ProbeRank(_Part):
     seconds: float | None
     peak_mib: int | None
     words: list[str]
+
+
+class ProbeIds(_Part):
+    """What the tree's own code tells the target once it has read the draft's configuration: the calls of the setter (null: one
+    without ids), and where it makes them."""
+
+    told: list[list[int] | None]
+    where: list[str]
 
 
 class ProbeReduction(_Part):
@@ -519,8 +527,9 @@ class Probe(_Part):
     """What the tree's own model code did on running ranks.
 
     ``backend``: simulated ranks (fake), processes on CPUs (gloo), GPUs (nccl). ``trouble`` is why nothing can be concluded, ""
-    where all ranks came to an end. ``launches`` are stand-ins for kernels that were launched and did nothing: with any,
-    confidence is reduced. ``compared_with``: the report that the plan was taken from, "" for a scan of its own.
+    where all ranks came to an end. ``ids`` is null where the tree's code could not read the draft's file here.
+    ``launches`` are stand-ins for kernels that were launched and did nothing: with any, confidence is reduced.
+    ``compared_with``: the report that the plan was taken from, "" for a scan of its own.
     """
 
     backend: Literal["fake", "gloo", "nccl"]
@@ -534,6 +543,7 @@ class Probe(_Part):
     processes: list[ProbeRank]
     reductions: list[ProbeReduction]
     left_out: list[str]
+    ids: ProbeIds | None = None
     not_covered: list[ProbeCoverage]
     launches: list[str]
     stand_ins: list[str]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 from flowcheck.cli.errors import Exit
 from flowcheck.probe import torches
-from flowcheck.probe.protocol import Job, Limits, loads
+from flowcheck.probe.protocol import IdsRead, Job, Limits, RankResult, dumps, loads
 from flowcheck.report.model import json_schema
 from tests.cli.pairs import FIXTURES, flowcheck, refused
 from tests.cli.wirings import lines_of, needing, pair_of, tree_of, with_cache
@@ -239,11 +240,64 @@ def test_ranks_that_others_started_are_judged(tmp_path: Path) -> None:
     collect = said("--backend", "gloo", "--nproc", 2, "--work", work, "--collect", "--format", "json")
     empty = document(flowcheck(*collect), Exit.INCONCLUSIVE)["probe"]
     assert {each["reason"] for each in empty["paths"] if each["path"] == "eager"} == {"every rank left no result"}
-    for path in (FIXTURES / "probe-healthy").glob("rank-*.json"):
+    shutil.rmtree(work)
+    probe = document(flowcheck(*left_in(work, "probe-healthy"), "--format", "json"), 0)["probe"]
+    assert [each["verdict"] for each in probe["paths"] if each["path"] == "eager"].count("proved") == 2
+
+
+def left_in(work: Path, fixture: str) -> list[object]:
+    """A command that judges what the ranks of a fixture left."""
+    work.mkdir()
+    for path in (FIXTURES / fixture).glob("rank-*.json"):
         text = path.read_text("utf-8").replace('"verify"', '"verify 2"')  # the first is what the graph was told
         (work / path.name).write_text(text, "utf-8")
-    probe = document(flowcheck(*collect), 0)["probe"]
-    assert [each["verdict"] for each in probe["paths"] if each["path"] == "eager"].count("proved") == 2
+    return said("--backend", "gloo", "--nproc", 2, "--work", work, "--collect")
+
+
+def test_one_thing_that_is_wrong_on_several_paths_is_said_once(tmp_path: Path) -> None:
+    """Batches have other numbers of rows, and that makes no other finding."""
+    collect = left_in(tmp_path / "work", "probe-rows-differ")
+    for path in (tmp_path / "work").glob("rank-*.json"):
+        result = json.loads(path.read_text("utf-8"))
+        for phase in result["phases"]:
+            phase["rows"] = phase["expected_rows"] // 2
+        path.write_text(json.dumps(result), "utf-8")
+    found = document(flowcheck(*collect, "--format", "json"), 1)["findings"]
+    assert [(each["rule"], each["affects"]) for each in found] == [("HS502", ["extend/eager", "verify/eager"])]
+
+
+@pytest.mark.parametrize("fixture", ["probe-rows-differ", "probe-ranks-differ"])
+def test_the_report_of_a_probe_serves_the_next_one_as_a_scans_would(tmp_path: Path, fixture: str) -> None:
+    collect = [*left_in(tmp_path / "work", fixture), "--format", "json"]
+    first = document(flowcheck(*collect), 1)
+    earlier = tmp_path / "first.json"
+    earlier.write_text(json.dumps(first), "utf-8")
+    second = document(flowcheck(*collect, "--report", earlier), 1)
+    for part in ("findings", "unproved", "summary"):
+        assert second[part] == first[part], part
+
+
+def test_the_page_says_once_what_was_not_covered(tmp_path: Path) -> None:
+    lines = lines_of(flowcheck(*left_in(tmp_path / "work", "probe-healthy")))
+    assert lines.count("not covered") == 1
+    block = " ".join(" ".join(lines[lines.index("not covered") :]).split())
+    assert "- verify decode graph: graphs are recorded on a GPU" in block
+    assert "- recorded graphs: there are none on a CPU" in block
+    assert "- ids of the draft: the target is told what the scan says, not what the tree reads: no process did" in block
+
+
+@pytest.mark.parametrize(("told", "code"), [([2, 4, 6], 0), ([1, 3, 5], 1)], ids=["as-the-scan-says", "otherwise"])
+def test_ids_that_the_tree_read_are_held_against_the_scans(tmp_path: Path, told: list[int], code: int) -> None:
+    collect = left_in(tmp_path / "work", "probe-healthy")
+    read = RankResult(rank=0, stage="done", read=IdsRead((tuple(told),), ("model_runner.py:55 initialize",)))
+    (tmp_path / "work" / "ids.json").write_text(dumps(read), "utf-8")
+    found = document(flowcheck(*collect, "--format", "json"), code)
+    assert found["probe"]["ids"] == {"told": [told], "where": ["model_runner.py:55 initialize"]}
+    assert [each["rule"] for each in found["findings"]] == ["HS507"] * code
+    verdicts = {each["verdict"] for each in found["probe"]["paths"] if each["path"] == "eager"}
+    assert verdicts == {"inconclusive" if code else "proved"}
+    page = flowcheck(*collect).output
+    assert f"ids     {' '.join(map(str, told))}, read by model_runner.py:55 initialize" in page
 
 
 def test_on_several_nodes_the_job_is_written_and_the_commands_are_shown(runs: Runs, tmp_path: Path) -> None:

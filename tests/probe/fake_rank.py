@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from flowcheck.probe.protocol import Event, Failure, Job, RankResult, dumps, loads
+from flowcheck.probe.protocol import Event, Failure, IdsRead, Job, RankResult, dumps, loads
 
 job = loads(Job, Path(sys.argv[1]).read_bytes())
 first, _, last = sys.argv[2].partition("-")
@@ -36,6 +36,14 @@ if job.role == "learn":
         leave(failing(0, "KeyError", "no such class"))
         sys.exit(1)
     leave(RankResult(rank=0, stage="done"))
+    sys.exit(0)
+if job.role == "ids":
+    if behaviour == "cannot-read":
+        leave(failing(0, "AttributeError", "the runner has no such thing", stage="setter"))
+        sys.exit(1)
+    if behaviour == "dies-reading":
+        os.kill(os.getpid(), 9)
+    leave(RankResult(rank=0, stage="done", read=IdsRead(((2, 4, 6),), ("runner.py:1 start",))))
     sys.exit(0)
 if job.role == "reference":
     if behaviour == "dies-in-reference":

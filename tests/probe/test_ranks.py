@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from flowcheck.probe.protocol import Job, PhaseResult, RankResult, dumps
+from flowcheck.probe.protocol import IdsRead, Job, PhaseResult, RankResult, dumps, loads
 from tests.probe.small_trees import ROOT, job_of, probe, results, start
 
 FUSED = {"enable_flashinfer_allreduce_fusion": True}
@@ -321,3 +321,67 @@ def test_gpus_that_are_not_there_are_asked_for_in_words(tmp_path: Path) -> None:
     (rank,) = results(job, [0])
     assert rank.error is not None
     assert (rank.error.about, rank.error.message) == ("machine", "8 GPUs needed, 0 found")
+
+
+def test_the_tree_reads_the_draft_itself(tmp_path: Path) -> None:
+    job = job_of("wiring-healthy", tmp_path).as_ids()
+    done, _ = start(job, "0")
+    (result,) = (loads(RankResult, job.result_path(0).read_bytes()),)
+    assert (done.returncode, result.error) == (0, None)
+    assert result.read == IdsRead(((2, 4, 6),), ("sglang/srt/model_executor/model_runner.py:55 initialize",))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "calls"),
+    [
+        ('get("eagle_aux_hidden_state_layer_ids")', 'get("layers")', (None,)),
+        ('get("use_aux_hidden_state", True)', 'get("use_aux_hidden_state", False)', ()),
+    ],
+    ids=["another-key", "switched-off"],
+)
+def test_what_the_tree_makes_of_the_draft_is_its_own(
+    tmp_path: Path, old: str, new: str, calls: tuple[object, ...]
+) -> None:
+    job = job_of("wiring-healthy", tmp_path).as_ids()
+    runner = Path(job.tree, "sglang/srt/model_executor/model_runner.py")
+    text = runner.read_text("utf-8")
+    assert text.count(old) == 1
+    runner.write_text(text.replace(old, new), "utf-8")
+    start(job, "0")
+    read = loads(RankResult, job.result_path(0).read_bytes()).read
+    assert read is not None
+    assert read.calls == calls
+
+
+def test_a_runner_that_is_not_there_is_said(tmp_path: Path) -> None:
+    job = job_of("wiring-healthy", tmp_path)
+    names = {**job.names, "ids": {**job.names["ids"], "cls": "Other"}}
+    asked = replace(job, names=names).as_ids()
+    done, _ = start(asked, "0")
+    error = loads(RankResult, asked.result_path(0).read_bytes()).error
+    assert done.returncode == 1
+    assert error is not None
+    assert (error.kind, error.about) == ("Unbridged", "probe")
+    assert "model_runner has no Other" in error.message
+
+
+def test_a_target_is_told_its_layers_as_the_algorithm_has_it(tmp_path: Path, reference: Path) -> None:
+    """Another algorithm has another setter, whose ids mean something else; its runner reads them from elsewhere."""
+    job = job_of("wiring-healthy", tmp_path, algorithm="DFLASH")
+    algorithms = Path(job.tree, "sglang/srt/speculative/spec_info.py")
+    algorithms.write_text(
+        algorithms.read_text("utf-8").replace("    EAGLE3 = ", "    DFLASH = auto()\n    EAGLE3 = "), "utf-8"
+    )
+    model = Path(job.tree, "sglang/srt/models/llama.py")
+    text = model.read_text("utf-8")
+    mark = "    def set_eagle3_layers_to_capture("
+    assert text.count(mark) == 1
+    setter = (
+        "    def set_dflash_layers_to_capture(self, layer_ids):\n"
+        "        self.capture_aux_hidden_states = True\n"
+        "        self.model.capture_embedding_for_eagle3 = False\n"
+        "        self.model.layers_to_capture = list(layer_ids)\n\n"
+    )
+    model.write_text(text.replace(mark, setter + mark), "utf-8")
+    for rank in without_errors(probe(job, reference)):
+        assert [seen(phase) for phase in rank.phases] == [is_(2, 4, 6)] * 2

@@ -15,7 +15,7 @@ import pytest
 from flowcheck.probe import running
 from flowcheck.probe.environment import Environment
 from flowcheck.probe.errors import ProbeError
-from flowcheck.probe.protocol import Event, Job
+from flowcheck.probe.protocol import Event, IdsRead, Job
 from flowcheck.probe.running import Ran, Where, free_port, launch_command, run_job, workplace
 from flowcheck.probe.supervise import End
 from flowcheck.probe.verdict import LiveVerdict, judge
@@ -100,6 +100,26 @@ def test_a_target_that_lacks_more_is_learned_anew(where: Where) -> None:
     ran = run(where, "lacks")
     assert roles_run(where) == ["reference", "rank", "learn", "reference", "rank"]
     assert (sorted(ran.results), ran.trouble) == ([0, 1], "")
+
+
+def test_the_tree_reads_the_draft_before_anything_is_run(where: Where) -> None:
+    ran = run(where, job=job_in(where, draft="draft"))
+    assert roles_run(where) == ["learn", "ids", "reference", "rank"]
+    assert (ran.ids, ran.ids_unread) == (IdsRead(((2, 4, 6),), ("runner.py:1 start",)), "")
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "why"),
+    [
+        ("cannot-read", "its code did not come to them here: AttributeError in setter: the runner has no such thing"),
+        ("dies-reading", "the ids run was killed by signal 9 (out of memory?) before it said anything"),
+    ],
+)
+def test_a_draft_that_the_tree_cannot_read_here_ends_nothing(where: Where, behaviour: str, why: str) -> None:
+    ran = run(where, job=job_in(where, behaviour, draft="draft"))
+    assert (ran.ids, ran.ids_unread) == (None, why)
+    assert (sorted(ran.results), ran.trouble) == ([0, 1], "")
+    assert [each.role for each in ran.ends] == ["learn", "reference", "rank", "rank"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from flowcheck.checks.rules import Rule, load_rules
-from flowcheck.probe.protocol import Block, Failure, PhaseResult, RankResult
+from flowcheck.probe.protocol import Block, Failure, IdsRead, PhaseResult, RankResult
 from flowcheck.probe.verdict import PROBE_RULES, Judged, LiveVerdict, Problem, judge
 from tests.probe.recorded import FIXTURES, Results, changed, plan_of, results_of
 
@@ -64,6 +64,41 @@ def test_a_passing_fixture_is_proved(rule: Rule) -> None:
 def test_the_embedding_is_called_by_its_name() -> None:
     (problem,) = problems(judge(plan_of("probe-states-differ"), results_of("probe-states-differ")))
     assert (problem.found, problem.expected) == ("the embedding, 3, 5", "3, 5, 7")
+
+
+# ----------------------------------------------------------------------------------------------------------- ids
+def test_ids_that_the_tree_reads_as_the_scan_does_change_nothing() -> None:
+    plan = plan_of()
+    ids = IdsRead((plan.paths[0].told[0],), ("runner.py:7 start",))
+    assert verdicts(judge(plan, results_of(), ids=ids)) == [PROVED, PROVED, APART]
+
+
+@pytest.mark.parametrize(("calls", "said"), [(((1, 2, 3),), "[1, 2, 3]"), ((None,), "no ids"), ((), "nothing")])
+@pytest.mark.parametrize("fixture", ["probe-healthy", "probe-states-differ"])
+def test_ids_that_the_tree_reads_otherwise_leave_everything_open(
+    fixture: str, calls: tuple[tuple[int, ...] | None, ...], said: str
+) -> None:
+    """Right or wrong, the states of a target that was told something else say nothing."""
+    judged = judge(plan_of(fixture), results_of(fixture), ids=IdsRead(calls, ("runner.py:7 start",)))
+    assert verdicts(judged) == [OPEN, OPEN, APART]
+    (problem,) = problems(judged)
+    assert (problem.rule, problem.kind, problem.found) == ("HS507", "ids", said)
+
+
+# --------------------------------------------------------------------------------------------------- what is shown
+def test_the_first_block_that_is_wrong_is_named() -> None:
+    def all_wrong(phase: PhaseResult) -> PhaseResult:
+        return replace(phase, blocks=tuple(replace(each, identity="other", boundary=None) for each in phase.blocks))
+
+    judged = judge(plan_of(), changed(results_of(), all_wrong))
+    assert {each.expected for each in problems(judged) if each.kind == "other"} == {"block 1"}
+
+
+def test_ranks_that_differ_do_so_on_paths_that_are_not_covered_too() -> None:
+    (path,) = (each for each in plan_of().paths if each.excluded)
+    results = changed(results_of(), lambda phase: replace(phase, spread=0.5), ranks=(1,), phase=path.stands_in)
+    judged = judge(plan_of(), results)
+    assert [(each.verdict, each.same) for each in judged.paths if each.path == path] == [(APART, False)]
 
 
 # ------------------------------------------------------------------------------------------------- never a proof

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     from flowcheck.probe.rank.run import imported, kept_stubs, run
 
     progress = Progress.on_standard_output(first)
-    if job.role == "learn":
+    if job.role in ("learn", "ids"):
         result = learn(job, progress)
     elif last > first:
         sys.exit(fork_ranks(job, range(first, last + 1), progress, write))

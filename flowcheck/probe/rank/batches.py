@@ -84,9 +84,8 @@ def batch(tree: Tree, phase: Phase, vocabulary: int, device: Any, seed: int, att
 
 
 def _algorithm(tree: Tree) -> Any:
-    module, cls, method, name = tree.names["batch"]["algorithm"]
-    made = tree.find(module, cls, method)
-    return made(name) if made is not None else None
+    made = tree.find(*tree.names["batch"]["algorithm"])
+    return made(tree.algorithm) if made is not None else None
 
 
 def _speculative(table: dict[str, Any], values: dict[str, Any]) -> Any:

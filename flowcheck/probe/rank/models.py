@@ -63,11 +63,11 @@ def build(tree: Tree, cls: Any, config: Any) -> Any:
     return call(cls, given)
 
 
-def finish(tree: Tree, model: Any) -> list[str]:
+def finish(tree: Tree, model: Any) -> list[tuple[str, str]]:
     """What the tree's loader does once the weights are in.
 
     Returns:
-        In words, what could not be done.
+        What could not be done: the method, and why.
     """
     table = tree.names["models"]
     notes = []
@@ -81,7 +81,7 @@ def finish(tree: Tree, model: Any) -> list[str]:
                 try:
                     call(getattr(module, name), {})
                 except Exception as error:  # noqa: BLE001 - some want names of a checkpoint
-                    notes.append(f"{path or 'the model'}.{name}: {type(error).__name__}: {str(error)[:160]}")
+                    notes.append((f"{path or 'the model'}.{name}", f"{type(error).__name__}: {str(error)[:160]}"))
     return notes
 
 

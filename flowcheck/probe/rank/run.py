@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from flowcheck.probe.protocol import Job, Phase, RankResult
-from flowcheck.probe.rank import bridges, device, draft, models, stubs
+from flowcheck.probe.rank import bridges, device, draft, ids, models, stubs
 from flowcheck.probe.rank.fake import simulated
 from flowcheck.probe.rank.output import Progress
 from flowcheck.probe.rank.state import Rank, failure_of
@@ -30,7 +30,7 @@ class Imported:
 
     Attributes:
         tree: The scanned tree.
-        cls: The target's class.
+        cls: The target's class; for the role ``ids`` the tree's runner of models.
         finder: Which stand-ins were asked for.
     """
 
@@ -50,8 +50,11 @@ def imported(job: Job, progress: Progress, roots: Sequence[str]) -> Imported:
     progress.begin("imports", job.architecture)
     sys.path.insert(0, job.tree)
     finder = device.prepare(job, job.names, roots)
-    tree = Tree(job.package, job.names)
+    tree = Tree(job.package, job.names, job.algorithm)
+    if job.role == "ids":
+        return Imported(tree, tree.need(job.names["ids"]["module"], job.names["ids"]["cls"]), finder)
     cls = models.class_named(tree, job.architecture)
+    tree.tells(cls)
     if job.draft_architecture is not None and job.role != "reference":
         models.class_named(tree, job.draft_architecture)
     for table in ("arguments", "parallel", "config", "batch"):
@@ -83,7 +86,13 @@ def run(job: Job, rank: int, progress: Progress, importing: Callable[[], Importe
 
 def _run(me: Rank, given: Imported) -> None:
     job, tree, cls, finder = me.job, given.tree, given.cls, given.finder
+    if job.role == "ids":
+        me.progress.begin("setter", "the draft's configuration is read by the tree")
+        me.read = ids.read_ids(tree, job)
+        me.progress.begin("done")
+        return
     me.cls = f"{cls.__module__}.{cls.__qualname__}"
+    me.bridges["torch"] = torch.__version__
     where = device.place(job, me.rank)
     me.progress.begin("arguments")
     arguments, me.bridges["arguments"], me.bridges["publish"] = bridges.publish(tree, job, me.rank)
@@ -151,9 +160,6 @@ def _port_is_free(me: Rank) -> None:
 def _say_what_is_not_covered(me: Rank) -> None:
     me.lacks("recorded graphs", "forwards are eager ones")
     me.lacks("attention", "keys and values are mixed by the probe's own backend")
-    me.lacks(
-        "ids of the draft", "the target is told what the job says, not what the tree reads in the draft's configuration"
-    )
     me.lacks("choice of the mode", "the batches are made by the probe and ask for all rows")
     if me.job.backend == "nccl":
         return

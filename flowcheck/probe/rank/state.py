@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flowcheck.probe.protocol import Coverage, DraftInput, Failure, Job, PhaseResult, RankResult
+from flowcheck.probe.protocol import Coverage, DraftInput, Failure, IdsRead, Job, PhaseResult, RankResult
 from flowcheck.probe.rank import stubs
 from flowcheck.probe.rank.output import Progress
 from flowcheck.probe.rank.tree import Unbridged
 
 __all__ = ["NoHook", "Rank", "failure_of"]
+
+
+SHOWN_PARTS = 2
 
 
 class NoHook(Exception):
@@ -36,6 +41,7 @@ class Rank:
     layers: int | None = None
     parameters: int | None = None
     error: Failure | None = None
+    read: IdsRead | None = None
 
     def result(self) -> RankResult:
         """What there is to say now."""
@@ -55,11 +61,22 @@ class Rank:
             seconds=self.progress.seconds,
             peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
             error=self.error,
+            read=self.read,
         )
 
     def lacks(self, what: str, why: str) -> None:
         """Something is not shown by this run."""
         self.not_covered.append(Coverage(what, why))
+
+    def lacks_each(self, what: str, notes: Iterable[tuple[str, str]]) -> None:
+        """The same of named parts of the model, each with its reason: parts of all layers that share one are said once."""
+        parts: dict[str, list[str]] = {}
+        for name, reason in notes:
+            parts.setdefault(reason, []).append(re.sub(r"(?<=\.)\d+(?=\.)", "*", name))
+        for reason, names in parts.items():
+            kinds = list(dict.fromkeys(names))
+            more = f" and {len(kinds) - SHOWN_PARTS} more" if len(kinds) > SHOWN_PARTS else ""
+            self.lacks(what, f"{', '.join(kinds[:SHOWN_PARTS])}{more}: {reason}")
 
 
 def failure_of(error: BaseException, me: Rank) -> Failure:

@@ -57,10 +57,9 @@ class Target:
         table = self.tree.names["weights"]
         if me.job.backend != "fake":
             whole = self._undivided(table)
-            for note in weights.load(self.model, whole, table, me.job.seed, me.rank, me.job.ranks):
-                me.lacks("sharding by the tree's own loader", note)
-        for note in models.finish(self.tree, self.model):
-            me.lacks("what the tree does after loading", note)
+            notes = weights.load(self.model, whole, table, me.job.seed, me.rank, me.job.ranks)
+            me.lacks_each("sharding by the tree's own loader", notes)
+        me.lacks_each("what the tree does after loading", models.finish(self.tree, self.model))
 
     def _undivided(self, table: Any) -> weights.Undivided:
         job = self.me.job

@@ -22,11 +22,25 @@ class Tree:
     Args:
         package: Its name.
         names: The table of what it calls things.
+        algorithm: The speculative algorithm.
     """
 
-    def __init__(self, package: str, names: Mapping[str, Any]) -> None:
+    def __init__(self, package: str, names: Mapping[str, Any], algorithm: str = "EAGLE3") -> None:
         self.package = package
         self.names = names
+        self.algorithm = algorithm
+
+    def tells(self, cls: Any) -> None:
+        """Finds how a target of this class is told its layers under the algorithm: ``names["models"]["setter"]``.
+
+        Raises:
+            Unbridged: nobody knows that for the algorithm.
+        """
+        known = self.names["models"]["setters"].get(self.algorithm.upper(), ())
+        if not known:
+            raise Unbridged(f"how a target is told its layers is not known for {self.algorithm}")
+        setter = next((each for each in known if hasattr(cls, each)), known[0])
+        self.names = {**self.names, "models": {**self.names["models"], "setter": setter}}
 
     def module(self, name: str) -> types.ModuleType | None:
         """A module by its name below the package, or None where the tree has none of that name."""

@@ -73,26 +73,28 @@ def logical(name: str, shape: tuple[int, ...], seed: int, *, scale: float | None
     return torch.randn(shape, generator=generator, dtype=torch.float32) * scale
 
 
-def load(model: Any, whole: Undivided, table: Mapping[str, Any], seed: int, rank: int, ranks: int) -> list[str]:
+def load(
+    model: Any, whole: Undivided, table: Mapping[str, Any], seed: int, rank: int, ranks: int
+) -> list[tuple[str, str]]:
     """Fills the parameters of this rank.
 
     Returns:
-        In words, what was not divided by the tree's own loader.
+        What was not divided by the tree's own loader: the parameter, and why.
 
     Raises:
         Unbridged: a parameter that one rank does not have, or that nobody can divide.
     """
-    notes: set[str] = set()
+    notes: set[tuple[str, str]] = set()
     for name, parameter in model.named_parameters():
         if not parameter.dtype.is_floating_point:
-            notes.add(f"{name}: not floating point, left as it was made")
+            notes.add((name, "not floating point, left as it was made"))
             continue
         owner = model.get_submodule(name.rpartition(".")[0])
         if _is_norm(owner, parameter, table):
             continue
         if _is_bias_of_experts(name, table):
             parameter.data.zero_()  # one rank of a group holds it, and trees differ in which
-            notes.add("biases of experts are zeros")
+            notes.add((name, "a bias of experts, left zero"))
             continue
         if name not in whole.shapes:
             raise Unbridged(f"parameter {name} is not there on one rank")
@@ -101,7 +103,7 @@ def load(model: Any, whole: Undivided, table: Mapping[str, Any], seed: int, rank
         scale = 1.0 if rows is not None and "head" not in name.rpartition(".")[0].rpartition(".")[2] else None
         value = logical(name, shape, seed, scale=scale).to(parameter.device)
         if note := _load(parameter, value, _Place(name, owner, whole.parts.get(name, ()), rows, rank, ranks), table):
-            notes.add(note)
+            notes.add((name, note))
     return sorted(notes)
 
 
@@ -170,4 +172,4 @@ def _sliced(parameter: Any, value: Any, place: _Place) -> str | None:
         )
     size = parameter.shape[differs[0]]
     parameter.data.copy_(value.narrow(differs[0], place.rank * size, size))
-    return f"{place.name}: has no loader of its own, divided in equal parts by rank"
+    return "no loader of its own, divided in equal parts by rank"

@@ -51,11 +51,20 @@ def _header(report: Report, probe: Probe, width: int) -> list[Text]:
     rows = [
         *(pair_rows(report, report.pairing) if report.pairing is not None else ()),
         ("probe", f"{probe.backend}: {counted(probe.ranks, 'rank')}, {BACKENDS[probe.backend]}; PyTorch {probe.torch}"),
+        ("ids", _ids(probe)),
         ("ran", f"{probe.model_class}{depth} x {probe.target_width}" if probe.model_class else "nothing of the target"),
         *_shrunk(probe),
         ("against", f"the scan in {probe.compared_with}" if probe.compared_with else ""),
     ]
     return lines + labelled(rows, width, indent=0, styles=LABEL_STYLES)
+
+
+def _ids(probe: Probe) -> str:
+    """What the tree's own code made of the draft's file."""
+    if probe.ids is None:
+        return ""
+    calls = [" ".join(map(str, each)) if each is not None else "none" for each in probe.ids.told]
+    return f"{', then '.join(calls) or 'the target is told nothing'}, read by {', '.join(probe.ids.where)}"
 
 
 def _shrunk(probe: Probe) -> Iterator[tuple[str, str]]:
@@ -153,15 +162,15 @@ def _legend(probe: Probe, width: int) -> list[Text]:
     if any(block.identity in ("other", "inconclusive") for block in blocks):
         meanings.append("? = no boundary, or not told")
     if any(path.verdict == "not covered" and path.blocks for path in probe.paths):
-        meanings.append("not covered: what an eager forward captures that is told the same")
+        meanings.append("not covered: the row shows an eager forward after the same calls")
     return wrapped(Text("; ".join(meanings), "dim"), width) if meanings else []
 
 
 def _reasons(probe: Probe, width: int) -> list[Text]:
-    """Why paths have no verdict; those that share a reason are named together."""
+    """Why paths are inconclusive; those that share a reason are named together."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for path in probe.paths:
-        if path.reason:
+        if path.reason and path.verdict != "not covered":
             label = " ".join(filter(None, (path.phase, spoken_path(path.path), path.batch)))
             reasons.setdefault((path.verdict, path.reason), []).append(label)
     lines: list[Text] = []
@@ -188,11 +197,17 @@ def _ended(bad: Sequence[ProbeRank], width: int) -> list[Text]:
 
 
 def _not_covered(probe: Probe, width: int) -> list[Text]:
-    if not probe.not_covered:
-        return []
-    lines = [Text("not covered", style="bold")]
-    for each in probe.not_covered:
-        lines += wrapped(Text(f"{each.what}: {each.why}"), width, first=Text("  - "), indent=4)
+    paths: dict[str, list[str]] = {}
+    for path in probe.paths:
+        if path.verdict == "not covered":
+            paths.setdefault(path.reason, []).append(
+                " ".join(filter(None, (path.phase, spoken_path(path.path), path.batch)))
+            )
+    items = [f"{', '.join(dict.fromkeys(labels))}: {reason}" for reason, labels in paths.items()]
+    items += [f"{each.what}: {each.why}" for each in probe.not_covered]
+    lines = [Text("not covered", style="bold")] if items else []
+    for item in items:
+        lines += wrapped(Text(item), width, first=Text("  - "), indent=4)
     return lines
 
 
