@@ -43,6 +43,7 @@ __all__ = [
     "PhaseResult",
     "RankResult",
     "Reduction",
+    "Replay",
     "dumps",
     "loads",
 ]
@@ -52,6 +53,10 @@ PROTOCOL = "flowcheck.probe/1"
 
 Backend = Literal["fake", "gloo", "nccl"]
 """fake: simulated ranks without memory; gloo: real processes on CPUs; nccl: real processes on GPUs."""
+
+Through = Literal["model", "model-runner"]
+"""model: the target's class is built and called by the probe; model-runner: the tree's own runner builds it, tells it what to
+capture, records its graphs and runs it."""
 
 Role = Literal["learn", "reference", "rank"]
 """learn: find what the tree imports and the environment lacks; reference: the run on one rank; rank: one of the probe."""
@@ -90,6 +95,7 @@ class Phase:
         tokens: Tokens of each request, at least 1.
         calls: How the target is told before this forward, in this order: the ids, or None for a call without ids. The
             state that earlier phases left stays. Empty: it is left as it is.
+        graph: It is recorded as a graph of a GPU, which is replayed on the same tokens as an eager forward before it.
     """
 
     name: str
@@ -97,6 +103,7 @@ class Phase:
     requests: int
     tokens: int
     calls: tuple[tuple[int, ...] | None, ...] = ()
+    graph: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +173,9 @@ class Job:
         threads: Threads of PyTorch in a rank.
         at_once: Ranks of the fake backend that run at a time, where they are forked.
         settings: Server arguments to give besides those that the rank needs itself.
+        variant: Name of a further run of the same probe with other settings, "" for the first: its ranks leave files of their
+            own.
+        through: See :data:`Through`.
     """
 
     tree: str
@@ -189,6 +199,8 @@ class Job:
     threads: int = 1
     at_once: int = 2
     settings: Mapping[str, Any] = field(default_factory=dict)
+    variant: str = ""
+    through: Through = "model"
     protocol: str = PROTOCOL
 
     def as_reference(self) -> Job:
@@ -201,11 +213,17 @@ class Job:
 
     def result_path(self, rank: int) -> Path:
         """Where that rank leaves its result."""
-        return Path(self.work, f"rank-{rank}.json" if self.role == "rank" else f"{self.role}.json")
+        if self.role != "rank":
+            return Path(self.work, f"{self.role}.json")
+        return Path(self.work, f"rank-{rank}{self._ending}.json")
 
     def words_path(self, rank: int) -> Path:
         """Where a forked rank leaves what it and the tree print, its last words among it."""
-        return Path(self.work, f"rank-{rank}.err")
+        return Path(self.work, f"rank-{rank}{self._ending}.err")
+
+    @property
+    def _ending(self) -> str:
+        return f"-{self.variant}" if self.variant else ""
 
     def reference_path(self) -> Path:
         """Where the reference leaves its boundaries, and what the weights look like undivided (PyTorch's format)."""
@@ -238,6 +256,24 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Replay:
+    """What came of recording a phase as a graph.
+
+    Attributes:
+        done: Whether the graph was recorded, and its replay wrote every record of a boundary and the states anew.
+        why: Why not, in words; "" where it is done.
+        apart: Largest relative difference of a row between the states of the replay and those of the eager forward on the same
+            tokens; None where nothing was replayed, or where their shapes differ.
+        shape: Rows and columns of the eager forward's states.
+    """
+
+    done: bool
+    why: str = ""
+    apart: float | None = None
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class PhaseResult:
     """What one forward gave.
 
@@ -254,6 +290,8 @@ class PhaseResult:
         spread: Largest relative difference of a row between this rank and rank 0; None under fake or where shapes differ.
         kept: Name of the class that gave the states to the caller, and of its attribute.
         error: Why there are no states.
+        replay: For a phase that is a graph; where none was replayed, the states are those of the eager forward before it.
+        fused: How many all-reduces were fused with the norm after them, by the tree's own kernels, in this forward.
     """
 
     phase: str
@@ -268,6 +306,8 @@ class PhaseResult:
     spread: float | None = None
     kept: str | None = None
     error: Failure | None = None
+    replay: Replay | None = None
+    fused: int = 0
 
 
 @dataclass(frozen=True)

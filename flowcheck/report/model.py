@@ -289,9 +289,9 @@ class KeptState(_Part):
 class Capture(_Part):
     """What the target captures for the pair on one path, under one condition.
 
-    ``batch`` says for which numbers of tokens ("" for all).
-    ``told`` are the calls of its setter in their order, ``kept`` what they left; ``concat`` is where the states are put
-    side by side. ``ids`` are those that the target was told last (null: it was told without any), ``ids_key`` where the
+    ``batch`` says for which numbers of tokens ("" for all), ``cuts`` from which numbers among these on the code goes another
+    way and captures the same. ``told`` are the calls of its setter in their order, ``kept`` what they left; ``concat`` is where
+    the states are put side by side. ``ids`` are those that the target was told last (null: it was told without any), ``ids_key`` where the
     draft writes them. ``needed_boundaries`` is null while it is open what the draft was trained on; then ``readings`` are
     several. ``fits`` says whether ``width`` is that of the draft's ``fc``; it is no proof that the states are right.
     """
@@ -322,6 +322,7 @@ class Capture(_Part):
     told: list[ToldIds] = Field(default_factory=list)
     kept: list[KeptState] = Field(default_factory=list)
     concat: Location | None = None
+    cuts: list[int] = Field(default_factory=list)
 
 
 class Intake(_Part):
