@@ -2,7 +2,8 @@
 
 A path is *proved* only where every rank came to its end, every rank holds the states that the draft was trained on, whole
 and in all rows, all ranks hold the same, and the draft's own first layer took them. Whatever could not run, or says too
-little, is *inconclusive*; what this backend cannot reach is *not covered*. Neither is ever a proof.
+little, is *inconclusive*; what this backend cannot reach is *not covered*: a graph that was not replayed, kernels that were not
+launched. Neither is ever a proof.
 """
 
 from __future__ import annotations
@@ -83,16 +84,29 @@ class Judged:
         return shown > 0 and self.count(LiveVerdict.INCONCLUSIVE) == 0
 
 
-def judge(plan: Plan, results: Mapping[int, RankResult], *, trouble: str = "", limits: Limits | None = None) -> Judged:
+def judge(
+    plan: Plan,
+    results: Mapping[int, RankResult],
+    *,
+    trouble: str = "",
+    troubles: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+) -> Judged:
     """The verdict for each path of the plan.
 
     Args:
         plan: what was run and what it should show.
         results: what ranks saw, by their numbers; those that left nothing are missing.
         trouble: why the run as a whole shows nothing (a rank died or hung), "" where it came to its end.
+        troubles: the same of further runs, by their names.
         limits: those of the job.
     """
-    return Judged(tuple(_of_path(plan, path, results, trouble, limits or Limits()) for path in plan.paths))
+    all_troubles = {**(troubles or {}), "": trouble}
+    return Judged(
+        tuple(
+            _of_path(plan, path, results, all_troubles.get(path.variant, ""), limits or Limits()) for path in plan.paths
+        )
+    )
 
 
 def _of_path(
@@ -106,6 +120,10 @@ def _of_path(
         return seen.ends(LiveVerdict.INCONCLUSIVE, missing)
     if failed := seen.failed:
         return _refused(path, seen, failed)
+    if unseen := seen.not_replayed() or _not_fused(plan, path, results, seen):
+        return seen.ends(LiveVerdict.NOT_COVERED, unseen)
+    if path.fused == "none" and (fusing := [rank for rank, phase in seen.phases.items() if phase.fused]):
+        return seen.ends(LiveVerdict.INCONCLUSIVE, f"{_ranks(fusing, plan.ranks)} fused all-reduces, and was told not to")
     problems = tuple(_problems(plan, path, seen, limits))
     if any(each.rule != "HS507" for each in problems):
         return seen.ends(LiveVerdict.VIOLATED, "", problems)
@@ -128,6 +146,19 @@ def _refused(path: PlannedPath, seen: _Seen, failed: Mapping[int, Failure]) -> P
         )
         return seen.ends(LiveVerdict.VIOLATED, "", (problem,))
     return seen.ends(LiveVerdict.INCONCLUSIVE, f"rank {rank} ended in {failure.stage}: {said}{where}")
+
+
+def _not_fused(plan: Plan, path: PlannedPath, results: Mapping[int, RankResult], seen: _Seen) -> str:
+    """Why a row about fused all-reduces was not shown, "" where it was, or is about none."""
+    if path.fused not in ("some", "elsewhere"):
+        return ""
+    if path.fused == "some":
+        without = [rank for rank, phase in seen.phases.items() if not phase.fused]
+    else:  # behind the limit none are fused; that they would have been is shown by the rows before it
+        names = {each.stands_in for each in plan.paths if each.variant == path.variant and each.stands_in}
+        fusing = {rank for rank, each in results.items() for p in each.phases if p.phase in names and p.fused}
+        without = [rank for rank in seen.ranks if rank not in fusing]
+    return f"no all-reduce was fused on {_ranks(without, plan.ranks)}" if without else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +195,16 @@ class _Seen:
             return f"{_ranks(absent, plan.ranks)} left no result"
         where = f" ({failure.where[-1]})" if failure.where else ""
         return f"rank {rank} ended in {failure.stage}: {failure.kind}: {failure.message}{where}"
+
+    def not_replayed(self) -> str:
+        """Why no graph was replayed where one is asked for, "" where it was on every rank."""
+        if not self.path.graph:
+            return ""
+        without = {rank: each.replay for rank, each in self.phases.items() if each.replay is None or not each.replay.done}
+        if not without:
+            return ""
+        whys = [replay.why for replay in without.values() if replay is not None and replay.why]
+        return f"no graph was replayed on {_ranks(without, len(self.ranks))}{f': {whys[0]}' if whys else ''}"
 
     @property
     def failed(self) -> dict[int, Failure]:
@@ -212,6 +253,7 @@ def _problems(plan: Plan, path: PlannedPath, seen: _Seen, limits: Limits) -> Ite
     yield from _wrong_rows(seen, total)
     yield from _wrong_width(plan, seen)
     yield from _wrong_states(plan, seen)
+    yield from _unlike_eager(seen, limits, total)
     yield from _ranks_differ(seen, limits, total)
     yield from _refused_by_draft(seen, total)
     yield from _unlike_scan(path, seen)
@@ -250,6 +292,23 @@ def _wrong_states(plan: Plan, seen: _Seen) -> Iterator[Problem]:
     if wrong_names:
         expected = " or ".join(spelled(each) for each in wanted)
         yield Problem("HS503", "boundaries", spelled(wrong_names[0]), expected)
+
+
+def _unlike_eager(seen: _Seen, limits: Limits, total: int) -> Iterator[Problem]:
+    """A replay that leaves other states than the eager forward on the same tokens."""
+    replays = {rank: (phase, phase.replay) for rank, phase in seen.phases.items() if phase.replay and phase.replay.done}
+    shapes = {rank: each for rank, each in replays.items() if each[1].shape != (each[0].rows, each[0].width)}
+    if shapes:
+        phase, replay = next(iter(shapes.values()))
+        eager = " x ".join(map(str, replay.shape)) or "none"
+        reason = f"{phase.rows} x {phase.width} after the replay, {eager} after the eager forward"
+        yield Problem("HS503", "replayed", keys=_ranks(shapes, total), reason=reason)
+        return
+    apart = {rank: each[1].apart for rank, each in replays.items() if (each[1].apart or 0.0) > limits.tolerance}
+    if apart:
+        most = max(apart.values(), key=lambda each: each or 0.0)
+        reason = f"their rows differ by {most:.1e} of their length, and {limits.tolerance:.0e} is allowed"
+        yield Problem("HS503", "replayed", keys=_ranks(apart, total), reason=reason)
 
 
 def _wanted(plan: Plan) -> tuple[tuple[int, ...], ...]:
@@ -317,6 +376,8 @@ def _left_open(plan: Plan, seen: _Seen) -> Iterator[str]:
                 yield f"block {block.index + 1} on rank {rank} could not be named: {block.explanation}"
         if not phase.blocks:
             yield f"no block could be named on rank {rank}"
+        if seen.path.graph and (phase.replay is None or phase.replay.apart is None):
+            yield f"what the graph left on rank {rank} was not compared with an eager forward"
         if plan.backend != "fake" and rank != 0 and phase.spread is None:
             yield f"the states of rank {rank} were not compared with those of rank 0"
     if plan.needed is None:
