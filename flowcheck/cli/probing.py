@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
     from flowcheck.draft import Pairing
     from flowcheck.probe.devices import Gpu
     from flowcheck.probe.environment import Environment
-    from flowcheck.probe.plan import Plan
-    from flowcheck.probe.protocol import Backend, Job
+    from flowcheck.probe.expansion import Switch
+    from flowcheck.probe.plan import Plan, Variant
+    from flowcheck.probe.protocol import Backend, Job, Phase, Through
     from flowcheck.probe.running import Ran, Where
     from flowcheck.probe.shrinking import Shrinking, Shrunk
     from flowcheck.report.model import Report
@@ -59,6 +59,7 @@ class Wish:
     work: Path | None = None
     collect: bool = False
     dry_run: bool = False
+    through: Through = "model"
     settings: Mapping[str, Value] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -134,7 +135,7 @@ class _Probe:
 
     def report(self) -> Report | None:
         """The whole way."""
-        from flowcheck.probe.running import Ran, workplace
+        from flowcheck.probe.running import Ran, collected, workplace
 
         self._check_base()
         began = time.perf_counter()
@@ -154,20 +155,21 @@ class _Probe:
         cache = _cache()
         with workplace(cache, self.wish.work) as where:
             job = self._job(plan, target, draft, where)
+            further = [_further(job, each) for each in plan.variants]
             if not plan.phases:
                 ran = Ran({}, (), "the scan knows of no forward that could be run")
             elif self.wish.collect:
-                ran = _collected(job)
+                ran = collected(job, further)
             else:
                 environment = self._environment(backend)
                 if self.wish.nodes > 1:
-                    self._print_launch(job, environment, where)
+                    self._print_launch(job, further, environment, where)
                     return None
-                ran = self._run(job, environment, where)
+                ran = self._run(job, further, environment, where)
         from flowcheck.probe.section import Circumstances, with_probe
         from flowcheck.probe.verdict import judge
 
-        judged = judge(plan, ran.results, trouble=ran.trouble, limits=job.limits)
+        judged = judge(plan, ran.results, trouble=ran.trouble, troubles=ran.troubles, limits=job.limits)
         circumstances = Circumstances(
             torch=torch,
             wall_seconds=time.perf_counter() - began,
@@ -274,7 +276,8 @@ class _Probe:
             backend=backend,
             ranks=self.ranks,
             sizes=sizes,
-            gpu_conditions=_gpu_conditions(),
+            switch=self._switch(),
+            through=self.wish.through,
             has_draft=bool(self.pairing.draft.architectures),
         )
 
@@ -319,7 +322,8 @@ class _Probe:
             reductions=plan.model.reductions,
             port=port,
             at_once=max(1, min(_cores(), plan.ranks, free // SIMULATED_BYTES)),
-            settings=dict(self.wish.settings),
+            settings={**plan.settings, **(self._decided() if plan.backend == "nccl" else {}), **self.wish.settings},
+            through=self.wish.through,
             limits=Limits.of(plan.backend),
         )
 
@@ -349,7 +353,22 @@ class _Probe:
             wanted, installed_torch(), _cache() / "environments", offline=self.request.offline, announce=say
         )
 
-    def _run(self, job: Job, environment: Environment, where: Where) -> Ran:
+    def _decided(self) -> dict[str, Value]:
+        """What the deployment says of all-reduce fusion: a launch may, where ``--set`` does not."""
+        return {name: value for name, value in self.request.settings.items() if name in _fusion()}
+
+    def _switch(self) -> Switch | None:
+        """All-reduce fusion, unless the deployment decides it."""
+        from flowcheck.probe.expansion import Switch
+
+        switches = {name: each for name, each in _fusion().items() if each[0] != each[1]}
+        name = next((name for name, (_, on) in switches.items() if isinstance(on, bool)), None)
+        if name is None or self._decided():
+            return None
+        off, on = ({key: each[side] for key, each in switches.items()} for side in (0, 1))
+        return Switch(name, off, on)
+
+    def _run(self, job: Job, further: Sequence[Job], environment: Environment, where: Where) -> Ran:
         from flowcheck.cli.ranks import watching
         from flowcheck.probe.running import run_job
 
@@ -362,6 +381,7 @@ class _Probe:
                 seconds=self.wish.seconds,
                 port_is_given=self.wish.port is not None,
                 heard=heard,
+                further=further,
             )
 
     # -------------------------------------------------------------------------------------------------------- print
@@ -372,10 +392,11 @@ class _Probe:
         from flowcheck.probe.running import launch_command
 
         lines = [f"backend   {backend}, {_counted(plan.ranks, 'rank')} of tensor parallelism"]
-        lines += [
-            f"phase     {each.name}: {each.requests} requests x {each.tokens} tokens, told {_told(each.calls)}"
-            for each in plan.phases
-        ]
+        lines += [f"phase     {_phase(each)}" for each in plan.phases]
+        for variant in plan.variants:
+            given = ", ".join(f"{key}={_said(value)}" for key, value in variant.settings.items())
+            lines.append(f"then      {variant.name}: the same ranks with {given}")
+            lines += [f"phase     {_phase(each)}" for each in variant.phases]
         lines += [f"shrunk    {each.key} {each.was} -> {each.now}" for each in plan.model.reductions]
         lines.append(
             f"memory    {f'about {spoken_size(needed)}' if needed is not None else 'not known from the configuration'}"
@@ -387,39 +408,33 @@ class _Probe:
             lines.append(f"ranks     {each} on each of {_counted(self.wish.nodes, 'node')}, rank r on GPU r % {each}")
         write("".join(f"{line}\n" for line in lines))
 
-    def _print_launch(self, job: Job, environment: Environment, where: Where) -> None:
+    def _print_launch(self, job: Job, further: Sequence[Job], environment: Environment, where: Where) -> None:
         """Several nodes: the job is written, and the user starts the ranks."""
         from flowcheck.cli.output import write
         from flowcheck.probe.protocol import dumps
-        from flowcheck.probe.running import JOB_FILE, launch_command
+        from flowcheck.probe.running import job_path, launch_command
 
-        path = where.work / JOB_FILE
-        path.write_text(dumps(job), "utf-8")
         python = environment.python
-        command = " ".join(launch_command(str(path), job.ranks, self.wish.nodes))
-        lines = ["on one node, first:"]
-        for one in (job.as_learning(), job.as_reference()):
-            before = where.work / f"job-{one.role}.json"
-            before.write_text(dumps(one), "utf-8")
-            lines.append(f"  PYTHONPATH={where.imports} {python} -m flowcheck.probe.rank {before} 0")
-        lines += [
-            f"then on each of {self.wish.nodes} nodes, HOST being the first of them:",
-            f"  PYTHONPATH={where.imports} {python} -m torch.distributed.run {command.partition(' ')[2]}",
-            "and then this command again, with --collect",
+        before = replace(job.as_reference(), phases=tuple(phase for each in (job, *further) for phase in each.phases))
+        for each in (before, job, *further):
+            job_path(each).write_text(dumps(each), "utf-8")
+        lines = [
+            "on one node, first:",
+            f"  PYTHONPATH={where.imports} {python} -m flowcheck.probe.rank {job_path(before)} 0",
         ]
+        for each in (job, *further):
+            command = " ".join(launch_command(str(job_path(each)), job.ranks, self.wish.nodes))
+            lines += [
+                f"then on each of {self.wish.nodes} nodes, HOST being the first of them:",
+                f"  PYTHONPATH={where.imports} {python} -m torch.distributed.run {command.partition(' ')[2]}",
+            ]
+        lines.append("and then this command again, with --collect")
         write("".join(f"{line}\n" for line in lines))
 
 
-def _collected(job: Job) -> Ran:
-    """What ranks that somebody else started have left."""
-    from flowcheck.probe.protocol import RankResult, loads
-    from flowcheck.probe.running import Ran
-
-    results = {}
-    for rank in range(job.ranks):
-        with contextlib.suppress(OSError, ValueError):
-            results[rank] = loads(RankResult, job.result_path(rank).read_bytes())
-    return Ran(results, ())
+def _further(job: Job, variant: Variant) -> Job:
+    """The job of a further run."""
+    return replace(job, phases=variant.phases, settings={**job.settings, **variant.settings}, variant=variant.name)
 
 
 def _link(folder: Path, package: str, place: Path) -> None:
@@ -428,6 +443,16 @@ def _link(folder: Path, package: str, place: Path) -> None:
     inside = folder.joinpath(*parents)
     inside.mkdir(parents=True, exist_ok=True)
     (inside / name).symlink_to(place.resolve(), target_is_directory=True)
+
+
+def _phase(phase: Phase) -> str:
+    graph = ", recorded as a graph and replayed" if phase.graph else ""
+    size = f"{_counted(phase.requests, 'request')} x {_counted(phase.tokens, 'token')}"
+    return f"{phase.name}: {size}{graph}, told {_told(phase.calls)}"
+
+
+def _said(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _told(calls: Sequence[tuple[int, ...] | None]) -> str:
@@ -470,10 +495,9 @@ def _table() -> Shrinking:
     return Shrinking(**_data("shrinking.toml"))
 
 
-def _gpu_conditions() -> frozenset[str]:
-    """Conditions of a scan's rows under which kernels of a GPU run: its switches turned on."""
+def _fusion() -> dict[str, tuple[Any, Any]]:
+    """The server arguments that decide all-reduce fusion, each with what it is without and with it."""
     from flowcheck.data import rules_dir
     from flowcheck.flow.contracts import load_kernels
 
-    switches = load_kernels(rules_dir() / "kernels.toml").facts.fusion
-    return frozenset(f"{name} is true" for name, (off, on) in switches.items() if on != off)
+    return load_kernels(rules_dir() / "kernels.toml").facts.fusion

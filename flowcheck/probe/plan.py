@@ -120,7 +120,9 @@ def plan_of(
     ways = [way for row in captures for way in ways_of(row, backend, ranks, through, switch)]
     wanted = {_batch_of(way) for way in ways if _is_run(way)}
     # Fewer calls first: what a graph was recorded under comes before what is told later.
-    ordered = sorted(wanted, key=lambda each: (each.variant, len(each.told), each.kind, each.graph, each.requests * each.tokens))
+    ordered = sorted(
+        wanted, key=lambda each: (each.variant, len(each.told), each.kind, each.graph, each.requests * each.tokens)
+    )
     phases = dict(zip(ordered, _phases(ordered), strict=True))
     paths = [_planned(way, phases) for way in ways]
     needed = next((row.needed_boundaries for row in captures), None)

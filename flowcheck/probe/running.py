@@ -22,16 +22,23 @@ from typing import Any
 from flowcheck.probe.environment import Environment
 from flowcheck.probe.errors import ProbeError
 from flowcheck.probe.leash import BYTECODE
-from flowcheck.probe.protocol import Event, Job, RankResult, Role, dumps, loads
+from flowcheck.probe.protocol import Event, Job, Phase, RankResult, Role, dumps, loads
 from flowcheck.probe.supervise import End, ProcessEnd, Start, last_words, supervise
 
-__all__ = ["Ran", "RankEnd", "Where", "free_port", "launch_command", "run_job", "workplace"]
+__all__ = ["Ran", "RankEnd", "Where", "collected", "free_port", "job_path", "launch_command", "run_job", "workplace"]
 
 MODULE = "flowcheck.probe.rank"
 LEASH = "flowcheck.probe.leash"
-JOB_FILE = "job.json"
 KEPT_BYTES = 16 * 1024
 PORT_TRIES = 3
+
+LAUNCHERS = {
+    *("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"),
+    *("ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+}
+"""Variables by which a launcher tells a process which rank it is. Ranks that are started here are told otherwise."""
+
+LAUNCHER = "TORCHELASTIC_"
 
 HEARD: Callable[[str, Event], None] = lambda *_: None  # noqa: E731
 
@@ -53,8 +60,9 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class RankEnd:
-    """How one rank ended: ``role`` is what it was for, ``code`` its exit code where that is known, ``stage`` how far it came,
-    ``words`` the last lines of its standard error, ``how`` what is known of its end where it left no exit code here."""
+    """How one rank ended: ``role`` is what it was for, ``variant`` in which further run ("" for the first), ``code`` its exit
+    code where that is known, ``stage`` how far it came, ``words`` the last lines of its standard error, ``how`` what is
+    known of its end where it left no exit code here."""
 
     role: Role
     rank: int
@@ -64,6 +72,7 @@ class RankEnd:
     seconds: float | None = None
     words: tuple[str, ...] = ()
     how: str = ""
+    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +80,17 @@ class Ran:
     """What came of it.
 
     Attributes:
-        results: by rank; of those that came to an end of their own, which may be an error.
+        results: by rank; of those that came to an end of their own, which may be an error. What a rank saw in further runs is
+            put together with what it saw in the first.
         ends: how each rank ended, and what ran before them, in that order.
         trouble: why nothing can be concluded from the results, "" if they count.
+        troubles: the same of further runs, by their names; those that are missing count.
     """
 
     results: Mapping[int, RankResult]
     ends: tuple[RankEnd, ...]
     trouble: str = ""
+    troubles: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextlib.contextmanager
@@ -113,10 +125,14 @@ class _Running:
     deadline: float
     heard: Callable[[str, Event], None]
     ends: list[RankEnd] = field(default_factory=list)
+    referred: tuple[Phase, ...] = ()
+    """All forwards of the probe: the reference has the boundaries of each."""
+    lacking: set[str] = field(default_factory=set)
+    """Packages that the last reference or its ranks lacked."""
 
     def run(self, job: Job, groups: Sequence[Sequence[int]]) -> tuple[dict[int, RankResult], str]:
         """Run processes of one role to their ends, one for each group of ranks: the results, and what went wrong with them."""
-        path = self.where.work / (JOB_FILE if job.role == "rank" else f"job-{job.role}.json")
+        path = job_path(job)
         path.write_text(dumps(job), "utf-8")
         for rank in (rank for group in groups for rank in group):
             job.result_path(rank).unlink(missing_ok=True)
@@ -140,7 +156,11 @@ class _Running:
     def variables(self, job: Job) -> dict[str, str]:
         """The environment of a rank."""
         left_out = {"PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}
-        kept = {key: value for key, value in os.environ.items() if key not in left_out}
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if key not in left_out | LAUNCHERS and not key.startswith(LAUNCHER)
+        }
         fixed = {
             "PYTHONPATH": str(self.where.imports),
             "PYTHONNOUSERSITE": "1",
@@ -168,8 +188,9 @@ def run_job(
     seconds: float,
     port_is_given: bool = False,
     heard: Callable[[str, Event], None] = HEARD,
+    further: Sequence[Job] = (),
 ) -> Ran:
-    """Run a job on this machine, to its end or to the end of its time.
+    """Run a job on this machine, to its end or to the end of its time, and after it the further ones of the same probe.
 
     Args:
         job: what to run; its ``work`` is ``where.work``.
@@ -179,10 +200,42 @@ def run_job(
         seconds: time for everything.
         port_is_given: whether the user chose the port. Otherwise another one is tried where it was taken meanwhile.
         heard: called with the role of a process ("learn", "reference", "rank") and each event of it.
+        further: the same job with other settings and forwards, and a name as its ``variant``.
     """
     running = _Running(job, environment, where, time.monotonic() + seconds, heard)
-    kept = where.cache / "stubs" / f"{_key(tree_digest, environment)}.json"
+    running.referred = tuple(phase for each in (job, *further) for phase in each.phases)
+    place = "-served" if job.backend == "nccl" else ""
+    kept = where.cache / "stubs" / f"{_key(tree_digest, environment)}{place}.json"
     known = _known_stubs(kept)
+    ran = (
+        _where_served(running, kept, known or [], port_is_given)
+        if place
+        else _elsewhere(running, kept, known, port_is_given)
+    )
+    for each in further:
+        ran = _with_further(running, ran, each, port_is_given)
+    return replace(ran, ends=tuple(running.ends))
+
+
+def _where_served(running: _Running, kept: Path, roots: list[str], port_is_given: bool) -> Ran:
+    """On GPUs the environment is one in which the tree is served: what it lacks shows when a rank imports the tree, and a run
+    on simulated ranks would import what no GPU does."""
+    for _ in range(running.job.limits.stub_rounds):
+        running.job.stubs_path().write_text(json.dumps(roots), "utf-8")
+        ran = _reference_and_ranks(running, port_is_given)
+        lacking = {each for each in running.lacking if each not in roots}
+        if not lacking:
+            break
+        roots = sorted({*roots, *lacking})
+    else:
+        return replace(ran, trouble="too many packages are missing")
+    if not ran.trouble:
+        _keep_stubs(running.job, kept)
+    return ran
+
+
+def _elsewhere(running: _Running, kept: Path, known: list[str] | None, port_is_given: bool) -> Ran:
+    job = running.job
     if known is not None:
         job.stubs_path().write_text(json.dumps(known), "utf-8")
     else:
@@ -195,16 +248,52 @@ def run_job(
         _, trouble = _learned(running, kept)
         if not trouble:
             ran = _reference_and_ranks(running, port_is_given)
-    return replace(ran, ends=tuple(running.ends))
+    return ran
+
+
+def _with_further(running: _Running, ran: Ran, job: Job, port_is_given: bool) -> Ran:
+    """What came of a further run, put together with what there is. A run that did not come to its end has none after it."""
+    before = ran.trouble or next(iter(ran.troubles.values()), "")
+    if before:
+        return replace(ran, troubles={**ran.troubles, job.variant: f"it was not run, as {before}"})
+    running.job = replace(job, port=job.port if port_is_given else free_port())
+    results, trouble = _ranks(running, port_is_given)
+    both = {rank: _together(ran.results.get(rank), results.get(rank)) for rank in {*ran.results, *results}}
+    return replace(ran, results=both, troubles={**ran.troubles, job.variant: trouble} if trouble else ran.troubles)
+
+
+def _together(first: RankResult | None, second: RankResult | None) -> RankResult:
+    if first is None or second is None:
+        one = first or second
+        assert one is not None
+        return one
+    return replace(
+        first,
+        phases=(*first.phases, *second.phases),
+        draft=(*first.draft, *second.draft),
+        launches=tuple(sorted({*first.launches, *second.launches})),
+        stubs=tuple(sorted({*first.stubs, *second.stubs})),
+        not_covered=tuple(dict.fromkeys((*first.not_covered, *second.not_covered))),
+        seconds={
+            key: first.seconds.get(key, 0.0) + second.seconds.get(key, 0.0)
+            for key in {**first.seconds, **second.seconds}
+        },
+        peak_mib=max(first.peak_mib or 0, second.peak_mib or 0) or None,
+        error=first.error or second.error,
+    )
+
+
+def _keep_stubs(job: Job, kept: Path) -> None:
+    with contextlib.suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(job.stubs_path(), kept)
 
 
 def _learned(running: _Running, kept: Path) -> tuple[dict[int, RankResult], str]:
     results, trouble = running.run(running.job.as_learning(), [[0]])
     error = results[0].error if 0 in results else None
     if not trouble and error is None:
-        with contextlib.suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(running.job.stubs_path(), kept)
+        _keep_stubs(running.job, kept)
     if not trouble and error is not None:
         trouble = f"the target could not be built: {_spoken(error)}"
     return results, trouble
@@ -212,11 +301,20 @@ def _learned(running: _Running, kept: Path) -> tuple[dict[int, RankResult], str]
 
 def _reference_and_ranks(running: _Running, port_is_given: bool) -> Ran:
     job = running.job
+    running.lacking = set()
     if job.backend != "fake":
-        results, trouble = running.run(job.as_reference(), [[0]])
+        results, trouble = running.run(replace(job.as_reference(), phases=running.referred or job.phases), [[0]])
         error = results[0].error if 0 in results else None
         if trouble or error is not None:
+            running.lacking = {error.missing} if error is not None and error.missing else set()
             return Ran({}, (), trouble or f"the reference on one rank ended early: {_spoken(error)}")
+    results, trouble = _ranks(running, port_is_given)
+    running.lacking = {each.error.missing for each in results.values() if each.error and each.error.missing}
+    return Ran(results, (), trouble)
+
+
+def _ranks(running: _Running, port_is_given: bool) -> tuple[dict[int, RankResult], str]:
+    job = running.job
     alone = job.backend == "nccl"  # others are forks of one process, which imports the tree once
     groups = [[rank] for rank in range(job.ranks)] if alone else [list(range(job.ranks))]
     for _ in range(1 if port_is_given or job.backend == "fake" else PORT_TRIES):
@@ -224,7 +322,7 @@ def _reference_and_ranks(running: _Running, port_is_given: bool) -> Ran:
         if not _port_was_taken(results):
             break
         job = running.job = replace(job, port=free_port())
-    return Ran(results, (), trouble)
+    return results, trouble
 
 
 def _end_of(job: Job, process: ProcessEnd, rank: int, results: dict[int, RankResult]) -> RankEnd:
@@ -240,6 +338,7 @@ def _end_of(job: Job, process: ProcessEnd, rank: int, results: dict[int, RankRes
         stage=last.stage if last is not None else "",
         seconds=last.seconds if last is not None else None,
         words=words,
+        variant=job.variant,
     )
     if result is None:  # where the process says that it is done, it left nothing
         return replace(heard, end=End.DIED, how="left no result") if process.end is End.DONE else heard
@@ -270,6 +369,24 @@ def _tail(path: Path) -> bytes:
             return stream.read(KEPT_BYTES)
     except OSError:
         return b""
+
+
+def job_path(job: Job) -> Path:
+    """Where a job is written."""
+    return Path(
+        job.work, "-".join(filter(None, ("job", job.role if job.role != "rank" else "", job.variant))) + ".json"
+    )
+
+
+def collected(job: Job, further: Sequence[Job] = ()) -> Ran:
+    """What ranks that somebody else started have left."""
+    results: dict[int, RankResult] = {}
+    for each in (job, *further):
+        for rank in range(each.ranks):
+            with contextlib.suppress(OSError, ValueError):
+                found = loads(RankResult, each.result_path(rank).read_bytes())
+                results[rank] = _together(results.get(rank), found)
+    return Ran(results, ())
 
 
 def _trouble(job: Job, ends: Sequence[RankEnd]) -> str:

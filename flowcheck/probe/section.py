@@ -133,6 +133,7 @@ def _process(end: RankEnd, results: Mapping[int, RankResult]) -> model.ProbeRank
     return model.ProbeRank.model_validate(
         {
             "role": end.role,
+            "run": end.variant,
             "rank": end.rank,
             "end": end.end.value,
             "exit_code": end.code,

@@ -123,7 +123,9 @@ def _of_path(
     if unseen := seen.not_replayed() or _not_fused(plan, path, results, seen):
         return seen.ends(LiveVerdict.NOT_COVERED, unseen)
     if path.fused == "none" and (fusing := [rank for rank, phase in seen.phases.items() if phase.fused]):
-        return seen.ends(LiveVerdict.INCONCLUSIVE, f"{_ranks(fusing, plan.ranks)} fused all-reduces, and was told not to")
+        return seen.ends(
+            LiveVerdict.INCONCLUSIVE, f"{_ranks(fusing, plan.ranks)} fused all-reduces, and was told not to"
+        )
     problems = tuple(_problems(plan, path, seen, limits))
     if any(each.rule != "HS507" for each in problems):
         return seen.ends(LiveVerdict.VIOLATED, "", problems)
@@ -200,7 +202,9 @@ class _Seen:
         """Why no graph was replayed where one is asked for, "" where it was on every rank."""
         if not self.path.graph:
             return ""
-        without = {rank: each.replay for rank, each in self.phases.items() if each.replay is None or not each.replay.done}
+        without = {
+            rank: each.replay for rank, each in self.phases.items() if each.replay is None or not each.replay.done
+        }
         if not without:
             return ""
         whys = [replay.why for replay in without.values() if replay is not None and replay.why]

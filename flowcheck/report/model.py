@@ -291,8 +291,9 @@ class Capture(_Part):
 
     ``batch`` says for which numbers of tokens ("" for all), ``cuts`` from which numbers among these on the code goes another
     way and captures the same. ``told`` are the calls of its setter in their order, ``kept`` what they left; ``concat`` is where
-    the states are put side by side. ``ids`` are those that the target was told last (null: it was told without any), ``ids_key`` where the
-    draft writes them. ``needed_boundaries`` is null while it is open what the draft was trained on; then ``readings`` are
+    the states are put side by side. ``ids`` are those that the target was told last (null: it was told without any),
+    ``ids_key`` where the draft writes them. ``needed_boundaries`` is null while it is open what the draft was trained on; then
+    ``readings`` are
     several. ``fits`` says whether ``width`` is that of the draft's ``fc``; it is no proof that the states are right.
     """
 
@@ -482,8 +483,8 @@ class ProbePath(_Part):
 
 
 class ProbeRank(_Part):
-    """How one process ended: ``role`` is what it was for, ``stage`` how far it came. ``words`` are the last lines of its standard
-    error, where it did not end well."""
+    """How one process ended: ``role`` is what it was for, ``run`` in which further run with other settings ("" for the first),
+    ``stage`` how far it came. ``words`` are the last lines of its standard error, where it did not end well."""
 
     role: Literal["learn", "reference", "rank"]
     rank: int
@@ -494,6 +495,7 @@ class ProbeRank(_Part):
     seconds: float | None
     peak_mib: int | None
     words: list[str]
+    run: str = ""
 
 
 class ProbeReduction(_Part):

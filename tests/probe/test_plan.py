@@ -169,7 +169,15 @@ def test_graphs_of_prefills_are_recorded_by_the_trees_own_runner_alone() -> None
 
 
 @pytest.mark.parametrize(
-    ("batch", "low", "high"), [("<=3 tok", 1, 3), (">2048 tok", 2049, 10**9), ("20 to 30 tok", 20, 30), ("7 to 7 tok", 7, 7), ("<=1 tok", 1, 1), ("", 10, 10)]
+    ("batch", "low", "high"),
+    [
+        ("<=3 tok", 1, 3),
+        (">2048 tok", 2049, 10**9),
+        ("20 to 30 tok", 20, 30),
+        ("7 to 7 tok", 7, 7),
+        ("<=1 tok", 1, 1),
+        ("", 10, 10),
+    ],
 )
 def test_a_batch_is_of_a_size_that_its_row_speaks_of(batch: str, low: int, high: int) -> None:
     (phase,) = plan(row(batch=batch)).phases
