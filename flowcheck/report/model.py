@@ -293,8 +293,8 @@ class Capture(_Part):
     way and captures the same. ``told`` are the calls of its setter in their order, ``kept`` what they left; ``concat`` is where
     the states are put side by side. ``ids`` are those that the target was told last (null: it was told without any),
     ``ids_key`` where the draft writes them. ``needed_boundaries`` is null while it is open what the draft was trained on; then
-    ``readings`` are
-    several. ``fits`` says whether ``width`` is that of the draft's ``fc``; it is no proof that the states are right.
+    ``readings`` are several. ``fits`` says whether ``width`` is that of the draft's ``fc``; it is no proof that the states are
+    right.
     """
 
     architecture: str

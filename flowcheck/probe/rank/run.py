@@ -149,7 +149,10 @@ def _port_is_free(me: Rank) -> None:
 
 
 def _say_what_is_not_covered(me: Rank) -> None:
-    me.lacks("recorded graphs", "forwards are eager ones")
+    if any(each.replay is not None and each.replay.done for each in me.phases):
+        me.lacks("when a graph is replayed", "graphs are recorded by the probe, for a batch of its own")
+    else:
+        me.lacks("recorded graphs", "forwards are eager ones")
     me.lacks("attention", "keys and values are mixed by the probe's own backend")
     me.lacks(
         "ids of the draft", "the target is told what the job says, not what the tree reads in the draft's configuration"
