@@ -42,6 +42,10 @@ FULL_PRECISION = 4
 """Bytes of a number where numbers are compared."""
 
 HALF_PRECISION = 2
+"""Bytes of a number where GPUs compute."""
+
+GPU_SHARE = 0.9
+"""What of a GPU's memory weights may take: the rest is for what is computed, and for the largest matrix before it is divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,10 @@ class Wish:
             raise InputError(f"--nnodes {self.nodes} needs --work DIR: a folder that all nodes see")
         if self.collect and self.work is None:
             raise InputError("--collect needs --work DIR: the folder with what the ranks left")
+        if self.through == "model-runner" and self.backend not in ("gloo", "nccl"):
+            raise InputError(
+                "--through model-runner needs --backend gloo or nccl: simulated ranks have no memory to give it"
+            )
         if self.port is not None and self.backend == "fake":
             raise InputError("--port: simulated ranks listen nowhere")
 
@@ -247,16 +255,13 @@ class _Probe:
 
         if parameters is None:
             return None
-        needed = FULL_PRECISION * parameters
-        room = sum(gpu.memory for gpu in gpus[: self.ranks]) * self.wish.nodes
-        smallest = min((gpu.memory for gpu in gpus), default=0)
-        if not gpus or self.wish.dry_run:
-            return needed
-        if needed > 0.9 * room or needed > 0.9 * smallest:
+        needed = HALF_PRECISION * parameters
+        smallest = min((gpu.memory for gpu in gpus[: self.ranks]), default=0)
+        if gpus and not self.wish.dry_run and needed > GPU_SHARE * smallest:
             raise InputError(
-                f"the target's weights take {spoken_size(HALF_PRECISION * parameters)} in bf16, and {spoken_size(needed)} in the "
-                f"precision that is compared, once on all ranks and once on one of them; {_counted(len(gpus), 'GPU')} with "
-                f"{spoken_size(room)} are too little: --shrink makes it narrower, --backend fake needs no GPU"
+                f"the target's weights take {spoken_size(needed)} in bf16, once on all ranks together and before that on one of "
+                f"them, for the states that theirs are compared with; a GPU with {spoken_size(smallest)} is too little: "
+                "--shrink makes it narrower, --backend fake needs no GPU"
             )
         return needed
 

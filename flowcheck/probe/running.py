@@ -243,7 +243,7 @@ def _elsewhere(running: _Running, kept: Path, known: list[str] | None, port_is_g
         if trouble:
             return Ran({}, tuple(running.ends), trouble)
     ran = _reference_and_ranks(running, port_is_given)
-    if known is not None and any(result.error and result.error.missing for result in ran.results.values()):
+    if known is not None and running.lacking:
         kept.unlink(missing_ok=True)  # another target needs what nobody has met yet
         _, trouble = _learned(running, kept)
         if not trouble:

@@ -105,8 +105,8 @@ def test_a_model_that_gpus_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatc
     result = flowcheck("probe", tree_of(HEALTHY), *pair, *needing(), "--yes", "--backend", "nccl")
     assert result.exit_code == Exit.USAGE, result.output
     last = result.stderr.splitlines()[-1]
-    assert "in bf16, and " in last
-    assert "8 GPUs with 1.13 TB are too little: --shrink makes it narrower, --backend fake needs no GPU" in last
+    assert "in bf16, once on all ranks together and before that on one of them" in last
+    assert "a GPU with 141 GB is too little: --shrink makes it narrower, --backend fake needs no GPU" in last
 
 
 def test_too_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,10 @@ import torch
 
 from flowcheck.probe.protocol import Block, Limits
 
-__all__ = ["Reference", "against_own", "deviation", "distance", "identify", "split"]
+__all__ = ["Reference", "against_own", "deviation", "distance", "identify", "rows_to_name", "split"]
+
+MOST_ROWS = 256
+"""Of larger batches some rows stand for all: a reference of thousands of rows of each layer would take gigabytes on each rank."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,13 @@ def name_of(boundary: int, last: int) -> str:
     if boundary == last:
         return f"boundary {boundary} (what leaves the last layer)"
     return f"boundary {boundary}"
+
+
+def rows_to_name(rows: int) -> list[int] | None:
+    """Which rows of a batch are kept and named, evenly from the first to the last; None for all."""
+    if rows <= MOST_ROWS:
+        return None
+    return [index * (rows - 1) // (MOST_ROWS - 1) for index in range(MOST_ROWS)]
 
 
 def _relative(these: Any, those: Any) -> Any:

@@ -54,6 +54,11 @@ class Target:
         me = self.me
         me.progress.begin("build", f"{cls.__name__}, {self.shape.layers} layers, {self.shape.width} wide")
         self.model = models.build(self.tree, cls, config).eval()
+        self.fill()
+
+    def fill(self, *, finish: bool = True) -> None:
+        """Finds the layers of the model and fills its parameters; and does what the tree does after loading, unless it has."""
+        me = self.me
         me.parameters = sum(each.numel() for each in self.model.parameters())
         path, self.layers = record.decoder_layers(self.tree, self.model, self.shape.layers)
         me.bridges["layers"] = path
@@ -64,14 +69,14 @@ class Target:
             self.whole = self._undivided(table)  # before the tree lays them out for its kernels
             for note in weights.load(self.model, self.whole, table, me.job.seed, me.rank, me.job.ranks):
                 me.lacks("sharding by the tree's own loader", note)
-        for note in models.finish(self.tree, self.model):
+        for note in models.finish(self.tree, self.model) if finish else ():
             me.lacks("what the tree does after loading", note)
 
     def _undivided(self, table: Any) -> weights.Undivided:
         job = self.me.job
         if job.role == "reference":
             return weights.undivided(self.model, table)
-        kept = torch.load(job.reference_path(), weights_only=True)
+        kept = torch.load(job.reference_path(), map_location="cpu", weights_only=True)
         return weights.Undivided(kept["shapes"], kept["parts"])
 
     def batch(self, phase: Phase, states: Any = None) -> Any:
@@ -118,13 +123,15 @@ class Target:
             lacking = sorted(set(range(self.shape.layers + 1)) - {key for key, each in streams.items() if each})
             raise Unbridged(f"layers {lacking} were not entered with a stream that can be read")
         boundaries, outputs, residuals = [], [], []
+        rows = identify.rows_to_name(streams[0][0].shape[0])
         for index in range(self.shape.layers + 1):
-            first, *more = (each.float() for each in streams[index])
+            first, *more = (_some(each, rows).float() for each in streams[index])
             residual = sum(more) if more else torch.zeros_like(first)
             boundaries.append(first + residual)
             outputs.append(first)
             residuals.append(residual)
         return {
+            "rows": rows,
             "boundaries": torch.stack(boundaries).cpu(),
             "outputs": torch.stack(outputs).cpu(),
             "residuals": torch.stack(residuals).cpu(),
@@ -145,7 +152,7 @@ class Target:
             )
             try:
                 me.progress.begin("setter", phase.name)
-                self._tell(phase)
+                told = self.tell(phase)
                 me.progress.begin("forward", phase.name)
                 before = self._fused()
                 with provenance if job.backend == "fake" else contextlib.nullcontext():
@@ -153,7 +160,7 @@ class Target:
                 states, kept = self._states(out)
                 fused = self._fused() - before
                 if phase.graph:
-                    states, replay, fused = self._replayed(phase, states, fused)
+                    states, replay, fused = self.replayed(phase, states, fused)
             except Exception as raised:
                 if stubs.missing_root(raised, job.package) and job.role == "learn":
                     raise
@@ -164,7 +171,7 @@ class Target:
             _agreed(job, me.rank, phase.name, error is None)
             seen = self._seen(phase, states, kept, provenance)
             if error is None:
-                me.phases.append(replace(seen, replay=replay, fused=fused))
+                me.phases.append(replace(seen, told=told, replay=replay, fused=fused))
             if states is not None:
                 captured.append((phase, states))
         return captured
@@ -172,7 +179,7 @@ class Target:
     def _fused(self) -> int:
         return self.fusions.count if self.fusions is not None else 0
 
-    def _replayed(self, phase: Phase, states: Any, fused: int) -> tuple[Any, Replay, int]:
+    def replayed(self, phase: Phase, states: Any, fused: int) -> tuple[Any, Replay, int]:
         """Records the forward that has just been run, and replays it on the same tokens.
 
         Returns:
@@ -213,7 +220,8 @@ class Target:
         replay = graphs.recorded(self.tree, run)
         return replay, self._fused() - before
 
-    def _tell(self, phase: Phase) -> None:
+    def tell(self, phase: Phase) -> tuple[tuple[int, ...] | None, ...]:
+        """Tells the target what the phase says; gives the calls that were made."""
         name = self.tree.names["models"]["setter"]
         for ids in phase.calls:
             setter = getattr(self.model, name, None)
@@ -223,6 +231,7 @@ class Target:
                 setter()
             else:
                 setter(list(ids))
+        return phase.calls
 
     def _states(self, out: Any) -> tuple[Any, str]:
         name = self.tree.names["batch"]["states"]
@@ -258,7 +267,11 @@ class Target:
 
     def _streams_together(self) -> tuple[Any, Any]:
         """What entered the layers here, and its sums over the ranks, where all have that in one shape. Every rank calls it."""
-        sums = [sum(each.float() for each in stream) for _, stream in sorted(self.streams.items()) if stream]
+        sums = [
+            sum(_some(each, identify.rows_to_name(each.shape[0])).float() for each in stream)
+            for _, stream in sorted(self.streams.items())
+            if stream
+        ]
         same = len(sums) == self.shape.layers + 1 and len({each.shape for each in sums}) == 1
         mine = torch.stack(sums).cpu() if same else None
         total, spread = _together(self.me.job, None if mine is None else mine.to(self.device))
@@ -268,13 +281,23 @@ class Target:
 
     def _identified(self, phase: Phase, states: Any, total: Any, streams: tuple[Any, Any]) -> tuple[Block, ...]:
         me, job = self.me, self.me.job
-        kept = torch.load(job.reference_path(), weights_only=True)["phases"].get(phase.name)
+        kept = torch.load(job.reference_path(), map_location="cpu", weights_only=True)["phases"].get(phase.name)
         if kept is None:
             me.lacks(f"which layers {phase.name} captured", "the reference has no such phase")
             return ()
         reference = identify.Reference(kept["boundaries"], kept["outputs"], kept["residuals"])
-        mine = identify.split(states.cpu(), self.shape.width, job.ranks)
-        sums = identify.split(total.cpu(), self.shape.width, job.ranks) if total is not None else [None] * len(mine)
+        rows = kept["rows"]
+        if rows is not None:
+            me.lacks(
+                f"every row of {phase.name}",
+                f"{len(rows)} of {_rows(phase)} rows are named, from the first to the last",
+            )
+            if states.shape[0] != _rows(phase):
+                return ()  # the rows of another batch say nothing
+        mine = identify.split(_some(states, rows).cpu(), self.shape.width, job.ranks)
+        sums: list[Any] = [None] * len(mine)
+        if total is not None:
+            sums = identify.split(_some(total, rows).cpu(), self.shape.width, job.ranks)
         found = [
             identify.identify(index, block, whole, reference, job.limits, me.rank, job.ranks)
             for index, (block, whole) in enumerate(zip(mine, sums, strict=True))
@@ -292,6 +315,10 @@ def _doubted(block: Block) -> Block:
     kernels = ", ".join(sorted(stubs.LAUNCHES)[:3])
     said = f"{block.explanation}; but kernels that are not here were launched, and made nothing: {kernels}"
     return replace(block, identity="inconclusive", boundary=None, explanation=said)
+
+
+def _some(tensor: Any, rows: list[int] | None) -> Any:
+    return tensor if rows is None else tensor[torch.tensor(rows, device=tensor.device)]
 
 
 def _rows(phase: Phase) -> int:
