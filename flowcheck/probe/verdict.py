@@ -127,6 +127,8 @@ def _of_path(
             LiveVerdict.INCONCLUSIVE, f"{_ranks(fusing, plan.ranks)} fused all-reduces, and was told not to"
         )
     problems = tuple(_problems(plan, path, seen, limits))
+    if otherwise := _told_otherwise(path, seen, problems):
+        return seen.ends(LiveVerdict.NOT_COVERED, otherwise)
     if any(each.rule != "HS507" for each in problems):
         return seen.ends(LiveVerdict.VIOLATED, "", problems)
     if problems:
@@ -148,6 +150,16 @@ def _refused(path: PlannedPath, seen: _Seen, failed: Mapping[int, Failure]) -> P
         )
         return seen.ends(LiveVerdict.VIOLATED, "", (problem,))
     return seen.ends(LiveVerdict.INCONCLUSIVE, f"rank {rank} ended in {failure.stage}: {said}{where}")
+
+
+def _told_otherwise(path: PlannedPath, seen: _Seen, problems: Sequence[Problem]) -> str:
+    """Why what was seen says nothing of this path: a start of the tree's own told the target something else than the start that
+    the scan follows, which may have graph runners that this one had not, and what arrives is not the same."""
+    told = next((phase.told for phase in seen.phases.values() if phase.told != path.told), None)
+    if told is None or not any(each.rule == "HS507" for each in problems):
+        return ""
+    calls = " then ".join("no ids" if ids is None else str(list(ids)) for ids in told) or "nothing"
+    return f"the tree told its target {calls} here, and not what it is told on this path"
 
 
 def _not_fused(plan: Plan, path: PlannedPath, results: Mapping[int, RankResult], seen: _Seen) -> str:

@@ -310,3 +310,17 @@ def test_trouble_of_a_further_run_leaves_the_first_alone() -> None:
     assert verdicts(judged) == [PROVED, PROVED, OPEN]
     assert judged.paths[2].reason == "rank 1 died"
     assert verdicts(judge(plan, with_graph(DONE, DONE), trouble="rank 0 died")) == [OPEN, OPEN, PROVED]
+
+
+# ------------------------------------------------------------------------------------------------- the tree's own start
+def test_a_start_that_tells_otherwise_and_ends_alike_counts() -> None:
+    results = changed(results_of(), lambda phase: replace(phase, told=(None, *phase.told)))
+    assert verdicts(judge(plan_of(), results)) == [PROVED, PROVED, APART]
+
+
+def test_a_start_that_tells_otherwise_and_ends_otherwise_says_nothing_of_the_path() -> None:
+    results = changed(results_of("probe-states-differ"), lambda phase: replace(phase, told=((1, 2, 3),)))
+    judged = judge(plan_of(), results)
+    assert verdicts(judged) == [APART, APART, APART]
+    assert judged.paths[0].reason.startswith("the tree told its target [1, 2, 3] here")
+    assert problems(judged) == set()
