@@ -57,9 +57,8 @@ def shrunk(raw: Mapping[str, Any], nesting: str, ranks: int, table: Shrinking) -
 def shrunk_draft(raw: Mapping[str, Any], widths: Mapping[int, int], ranks: int, table: Shrinking) -> Shrunk:
     """A draft, as much smaller as its target was made: ``widths`` are the target's."""
     work = _Work(copy.deepcopy(dict(raw)), table, ranks, dict(widths))
-    for path, part in [("", work.raw), *work.parts()]:
+    for path, part in work.parts():
         work.model(part, path)
-        work.rest(part, path)
     return work.done()
 
 

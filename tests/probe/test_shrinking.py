@@ -139,6 +139,14 @@ def test_a_draft_becomes_as_narrow_as_its_target() -> None:
     assert small.raw["draft_vocab_size"] <= small.raw["vocab_size"]
 
 
+@pytest.mark.parametrize("heads", [8, 32, 64])
+def test_a_draft_of_its_targets_width_keeps_it(heads: int) -> None:
+    """However few heads it has: they do not narrow again what was narrowed with the target."""
+    widths = shrunk(LLAMA, "", 2, TABLE).widths
+    draft = {**LLAMA, "num_hidden_layers": 1, "num_attention_heads": heads, "num_key_value_heads": 8}
+    assert shrunk_draft(draft, widths, 2, TABLE).raw["hidden_size"] == widths[8192]
+
+
 # ------------------------------------------------------------------------------------------------------------ memory
 def test_parameters_are_counted_as_published() -> None:
     deepseek = {
