@@ -15,7 +15,7 @@ from typing import Any
 from flowcheck.probe.protocol import Job, Phase, Replay
 from flowcheck.probe.rank import batches, bridges, record
 from flowcheck.probe.rank.target import Target
-from flowcheck.probe.rank.tree import Unbridged, call, filled
+from flowcheck.probe.rank.tree import Unbridged, call, filled, replaced
 
 __all__ = ["RunnerTarget", "prepare"]
 
@@ -26,6 +26,10 @@ def prepare(job: Job) -> None:
     """Sets what a runner reads in the environment, for as many ranks as there are."""
     for name, each in job.names["runner"]["environment"].items():
         os.environ.setdefault(name, "|".join([each] * job.ranks))
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
 
 
 @dataclass
@@ -59,6 +63,9 @@ class RunnerTarget(Target):
             "port": job.port,
         }
         me.progress.begin("build", f"{cls.__name__}, {self.shape.layers} layers, {self.shape.width} wide")
+        for module, name in table["dummies"]:
+            if (old := self.tree.find(module, name)) is not None:
+                replaced(self.tree.package, name, old, _nothing)
         load = getattr(cls, table["load"])
         setattr(cls, table["load"], self._loading(load))
         try:
