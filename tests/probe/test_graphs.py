@@ -64,6 +64,50 @@ def test_a_row_that_was_not_written_is_seen() -> None:
     assert kept.unwritten() == "the captured states"
 
 
+def test_graphs_of_several_sizes_keep_what_they_hold_in_the_same_buffers() -> None:
+    """The largest comes first, and a replay of a smaller one writes its own rows alone."""
+    recording: list[bool] = []
+    inside = graphs.Inside(lambda: bool(recording))
+    given = torch.ones(4, 3)
+
+    def forward(rows: int) -> None:
+        inside.entered(0, (given[:rows] * 2,))
+        inside.left(0, (given[:rows] * 3, given[:rows] * 5))
+
+    replays = {}
+    for rows in (4, 2):
+        forward(rows)
+        recording.append(True)
+        replays[rows] = on_tape(lambda rows=rows: forward(rows))
+        recording.clear()
+    given.fill_(7.0)
+    inside.spoil()
+    assert inside.written(2, torch.ones(2, 6)).unwritten() == "boundary 0"
+    replays[2]()
+    kept = inside.written(2, torch.ones(2, 6))
+    assert kept.unwritten() == ""
+    assert [each[0][0, 0].item() for each in kept.streams.values()] == [14.0, 21.0]
+    assert inside.written(4, torch.ones(4, 6)).unwritten() == "boundary 0"
+    replays[4]()
+    assert inside.written(4, torch.ones(4, 6)).unwritten() == ""
+
+
+def test_a_larger_graph_after_a_smaller_one_has_buffers_of_its_own() -> None:
+    recording: list[bool] = []
+    inside = graphs.Inside(lambda: bool(recording))
+    replays = []
+    for rows in (2, 4):
+        inside.entered(0, (torch.ones(rows, 3),))
+        recording.append(True)
+        replays.append(on_tape(lambda rows=rows: inside.entered(0, (torch.ones(rows, 3),))))
+        recording.clear()
+    inside.spoil()
+    replays[0]()  # into what was outgrown: nothing is said to be written
+    assert inside.written(2, torch.ones(2, 6)).unwritten() == "boundary 0"
+    replays[1]()
+    assert inside.written(4, torch.ones(4, 6)).unwritten() == ""
+
+
 # ----------------------------------------------------------------------------------------------------------- recording
 class Manager:
     """What a tree puts around a recording: it does not put back what it set if an exception passes."""

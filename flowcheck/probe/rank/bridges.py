@@ -69,6 +69,9 @@ def publish(tree: Tree, job: Job, rank: int) -> tuple[Any, str, str]:
         wanted = {**filled(table["given"], values), **job.settings}
         if job.through == "model-runner":
             wanted |= filled(tree.names["runner"]["arguments"], {"listens": f"{job.address}:{job.port}"})
+        if records(job):
+            most = max(phase.requests for phase in job.phases if phase.graph)
+            wanted |= filled(tree.names["runner"]["records"], {"requests": most})
         given = {key: value for key, value in wanted.items() if key in known}
         try:
             made = cls(**given)
@@ -83,6 +86,12 @@ def publish(tree: Tree, job: Job, rank: int) -> tuple[Any, str, str]:
         raise Unbridged(f"{table['cls']} refuses its arguments: {'; '.join(refused)}")
     _speculating(tree, job, made)
     return made, f"{table['cls']} without its own checks ({'; '.join(refused)})", _publish(tree, made, rank)
+
+
+def records(job: Job) -> bool:
+    """Whether the tree's own runner is to record graphs."""
+    graphs = any(phase.graph for phase in job.phases)
+    return job.through == "model-runner" and job.backend == "nccl" and job.role == "rank" and graphs
 
 
 def _speculating(tree: Tree, job: Job, arguments: Any) -> None:

@@ -16,7 +16,7 @@ import torch
 from flowcheck.probe.rank.record import Stream
 from flowcheck.probe.rank.tree import Tree
 
-__all__ = ["NotRecorded", "Taken", "on_gpu", "recorded"]
+__all__ = ["Inside", "NotRecorded", "Taken", "on_gpu", "recorded"]
 
 WARM_UPS = 2
 """Forwards before the recording, as the tree's own runner makes them: kernels are built and memory is set aside in them."""
@@ -79,6 +79,50 @@ class Taken:
         for k, stream in sorted(self.streams.items()):
             yield from ((f"boundary {k}", each) for each in stream)
         yield "the captured states", self.states
+
+
+class Inside:
+    """Buffers for what enters the layers in graphs that somebody else records, several of them and of several sizes.
+
+    Forwards before a recording make the buffers, for as many rows as they have: the largest batch comes first. Every graph copies
+    into the first rows of the same ones.
+
+    Args:
+        recording: Whether what runs now is being recorded.
+    """
+
+    def __init__(self, recording: Callable[[], bool]) -> None:
+        self._recording = recording
+        self._buffers: dict[int, Stream] = {}
+        self._outgrown: list[Stream] = []  # graphs may go on writing there
+
+    def entered(self, index: int, stream: Stream) -> None:
+        """What enters a layer."""
+        held = self._buffers.get(index, ())
+        fits = len(held) == len(stream) and all(
+            len(buffer) >= len(each) and buffer.shape[1:] == each.shape[1:]
+            for buffer, each in zip(held, stream, strict=True)
+        )
+        if self._recording():
+            for buffer, each in zip(held, stream, strict=True) if fits else ():
+                buffer[: len(each)].copy_(each)
+        elif not fits:
+            self._outgrown.append(held)
+            self._buffers[index] = tuple(map(torch.empty_like, stream))
+
+    def left(self, index: int, stream: Stream) -> None:
+        """What leaves the last layer."""
+        self.entered(index + 1, stream)
+
+    def spoil(self) -> None:
+        """Makes everything in the buffers no number."""
+        for stream in self._buffers.values():
+            for buffer in stream:
+                buffer.fill_(float("nan"))
+
+    def written(self, rows: int, states: Any) -> Taken:
+        """What is in the first rows since, with the states that came with it."""
+        return Taken({k: tuple(each[:rows] for each in stream) for k, stream in self._buffers.items()}, states)
 
 
 def recorded(tree: Tree, run: Run, recorder: Recorder | None = None) -> Run:

@@ -6,14 +6,17 @@ Only weights are the probe's, put in once the runner has loaded the class, and w
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from flowcheck.probe.protocol import Job, Phase, Replay
-from flowcheck.probe.rank import batches, bridges, record
+from flowcheck.probe.rank import batches, bridges, graphs, identify, record
 from flowcheck.probe.rank.target import Target
 from flowcheck.probe.rank.tree import Unbridged, call, filled, replaced
 
@@ -38,10 +41,14 @@ class RunnerTarget(Target):
 
     Attributes:
         runner: The runner; None before it is made.
+        inside: What its graphs keep of their forwards; None where it records none.
+        recorded_fused: How many all-reduces were fused while it recorded them.
         told: The calls of the target's setter so far, as the tree made them.
     """
 
     runner: Any = None
+    inside: graphs.Inside | None = None
+    recorded_fused: int = 0
     told: list[Ids] = field(default_factory=list)
 
     def start(self, arguments: Any, model_config: Any) -> None:
@@ -67,14 +74,17 @@ class RunnerTarget(Target):
             if (old := self.tree.find(module, name)) is not None:
                 replaced(self.tree.package, name, old, _nothing)
         load = getattr(cls, table["load"])
-        setattr(cls, table["load"], self._loading(load))
+        watching = contextlib.ExitStack()
+        setattr(cls, table["load"], self._loading(load, watching))
         try:
             self.runner = call(cls, filled(table["given"], values))
             for name in table["begin"]:  # steps that a release leaves to its worker
                 if self.model is None and hasattr(self.runner, name):
                     getattr(self.runner, name)()
         finally:
+            watching.close()
             setattr(cls, table["load"], load)
+        self.recorded_fused = self._fused()
         if self.model is None:
             raise Unbridged(f"{table['cls']} was made and has loaded nothing")
         me.bridges["runner"] = f"{table['module']}.{table['cls']}"
@@ -87,8 +97,8 @@ class RunnerTarget(Target):
             raise Unbridged(f"{type(self.runner).__name__} has no {name}")
         return found
 
-    def _loading(self, load: Any) -> Callable[..., Any]:
-        """The runner's own loading, after which the weights are the probe's."""
+    def _loading(self, load: Any, watching: contextlib.ExitStack) -> Callable[..., Any]:
+        """The runner's own loading, after which the weights are the probe's, and what it records is watched."""
 
         def loading(runner: Any, *args: Any, **kwargs: Any) -> Any:
             out = load(runner, *args, **kwargs)
@@ -97,6 +107,9 @@ class RunnerTarget(Target):
                 self.me.cls = f"{type(self.model).__module__}.{type(self.model).__qualname__}"
                 self.fill(finish=False)
                 self._listen()
+                if bridges.records(self.me.job):
+                    self.inside = graphs.Inside(torch.cuda.is_current_stream_capturing)
+                    watching.enter_context(self._watch(self.inside.entered, self.inside.left))
             return out
 
         return loading
@@ -143,17 +156,56 @@ class RunnerTarget(Target):
         return made
 
     def forward(self, phase: Phase, entered: Any, left: Any, batch: Any = None) -> Any:
-        """Runs a phase through the runner, watched as :class:`record.Watch` says."""
-        table = self.tree.names["runner"]
+        """Runs a phase through the runner, without its graphs, watched as :class:`record.Watch` says."""
         batch = self.batch(phase) if batch is None else batch
+        with self._eager(), self._watch(entered, left) as watch:
+            out = self._answer(batch)
+            watch.finish()
+        return out
+
+    def _watch(self, entered: Any, left: Any) -> record.Watch:
         names = self.tree.names["layer"]["stream"]
         norms = record.norms_of(self.model, self.tree.names["weights"]["norms"])
-        with record.Watch(self.layers, norms, names, self.shape.width, entered, left) as watch:
-            out = getattr(self.runner, table["forward"])(batch)
-            watch.finish()
+        return record.Watch(self.layers, norms, names, self.shape.width, entered, left)
+
+    def _answer(self, batch: Any) -> Any:
+        table = self.tree.names["runner"]
+        out = getattr(self.runner, table["forward"])(batch)
         out = getattr(out, table["answer"], out)
         return out[0] if isinstance(out, tuple) else out
 
+    @contextlib.contextmanager
+    def _eager(self) -> Iterator[None]:
+        """The runner has no graphs inside of the context."""
+        table = self.tree.names["runner"]
+        names = [name for name in table["graph_runners"] if self.inside is not None and hasattr(self.runner, name)]
+        before = {name: getattr(self.runner, name) for name in names}
+        for name in names:
+            setattr(self.runner, name, getattr(self.runner, table["eager"], None))
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self.runner, name, value)
+
     def replayed(self, phase: Phase, states: Any, fused: int) -> tuple[Any, Replay, int]:
-        """Graphs of the runner's own are not looked into yet: nothing of Python runs in them, and their buffers are its own."""
-        return states, Replay(False, "the runner's own graphs are not looked into"), fused
+        """Lets the runner replay a graph of its own on the same tokens; see :meth:`Target.replayed`."""
+        eager = states.detach().clone() if isinstance(states, torch.Tensor) else None
+        shape = tuple(eager.shape) if eager is not None else ()
+        if eager is None or self.inside is None:
+            why = "the runner recorded no graphs" if self.inside is None else "the eager forward left no states"
+            return states, Replay(False, why, shape=shape), fused
+        first, _ = self._states(self._answer(self.batch(phase)))  # where the graph leaves its states
+        self.inside.spoil()
+        if isinstance(first, torch.Tensor):
+            first.fill_(float("nan"))
+        left, _ = self._states(self._answer(self.batch(phase)))
+        if not isinstance(left, torch.Tensor):
+            return eager, Replay(False, "the runner left no states", shape=shape), fused
+        taken = self.inside.written(shape[0], left)
+        if len(taken.streams) <= self.shape.layers or (left_out := taken.unwritten()):
+            said = left_out if len(taken.streams) > self.shape.layers else "some boundaries"
+            return eager, Replay(False, f"the runner replayed nothing: {said} not written", shape=shape), fused
+        self.streams = taken.streams
+        apart = identify.distance(left, eager) if left.shape == eager.shape else None
+        return left, Replay(True, apart=apart, shape=shape), self.recorded_fused
