@@ -249,6 +249,15 @@ def test_a_healthy_tree_is_proved_live_and_agrees_with_the_scan(runs: Runs, back
     assert [each["end"] for each in probe["processes"]] == ["done"] * len(probe["processes"])
 
 
+@pytest.mark.long
+def test_a_tree_whose_runner_does_not_run_here_is_inconclusive(runs: Runs) -> None:
+    """The fixture's runner is there to be read: it needs a GPU."""
+    result = runs(HEALTHY, "--backend", "gloo", "--through", "model-runner", "--format", "json")
+    probe = document(result, Exit.INCONCLUSIVE)["probe"]
+    assert probe["trouble"].startswith("the reference on one rank ended early: ")
+    assert {each["verdict"] for each in probe["paths"]} <= {"inconclusive", "not covered"}
+
+
 def test_the_page_fits_a_terminal(runs: Runs) -> None:
     result = runs(HEALTHY, "--backend", "fake")
     lines = lines_of(result)
