@@ -304,6 +304,8 @@ class Target:
         ]
         here, there = streams
         if here is not None and here.shape == reference.boundaries.shape:
+            if job.backend == "nccl":
+                found = identify.coarsely(found, mine, sums, here, there, reference, job.limits, me.rank, job.ranks)
             found = identify.against_own(found, mine, here, there, reference, job.limits, me.rank, job.ranks)
         return tuple(map(_doubted, found))
 
