@@ -208,7 +208,7 @@ def run_job(
     kept = where.cache / "stubs" / f"{_key(tree_digest, environment)}{place}.json"
     known = _known_stubs(kept)
     ran = (
-        _where_served(running, kept, known or [], port_is_given)
+        _until_nothing_lacks(running, kept, known or [], port_is_given)
         if place
         else _elsewhere(running, kept, known, port_is_given)
     )
@@ -217,9 +217,9 @@ def run_job(
     return replace(ran, ends=tuple(running.ends))
 
 
-def _where_served(running: _Running, kept: Path, roots: list[str], port_is_given: bool) -> Ran:
-    """On GPUs the environment is one in which the tree is served: what it lacks shows when a rank imports the tree, and a run
-    on simulated ranks would import what no GPU does."""
+def _until_nothing_lacks(running: _Running, kept: Path, roots: list[str], port_is_given: bool) -> Ran:
+    """Learns what is missing from the reference and the ranks themselves. On GPUs the environment is one in which the tree is
+    served, and a run on simulated ranks would import what no GPU does; and such a run has no runner of the tree."""
     for _ in range(running.job.limits.stub_rounds):
         running.job.stubs_path().write_text(json.dumps(roots), "utf-8")
         ran = _reference_and_ranks(running, port_is_given)
@@ -248,6 +248,9 @@ def _elsewhere(running: _Running, kept: Path, known: list[str] | None, port_is_g
         _, trouble = _learned(running, kept)
         if not trouble:
             ran = _reference_and_ranks(running, port_is_given)
+    if job.through == "model-runner" and running.lacking:
+        roots = sorted({*(_known_stubs(job.stubs_path()) or ()), *running.lacking})
+        ran = _until_nothing_lacks(running, kept, roots, port_is_given)
     return ran
 
 

@@ -41,7 +41,7 @@ if job.role == "reference":
     if behaviour == "dies-in-reference":
         print("no room", file=sys.stderr, flush=True)
         os.kill(os.getpid(), 9)
-    if behaviour == "lacks-until-stubbed" and json.loads(job.stubs_path().read_text()) != ["x"]:
+    if behaviour.startswith("lacks-") and "x" not in json.loads(job.stubs_path().read_text()):
         leave(failing(0, "ModuleNotFoundError", "No module named 'x'", missing="x"))
         sys.exit(1)
     leave(RankResult(rank=0, stage="done"))

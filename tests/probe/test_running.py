@@ -94,6 +94,14 @@ def test_on_gpus_what_the_environment_lacks_is_learned_from_ranks(where: Where) 
     assert roles_run(where)[4:] == ["reference", "rank", "rank"]
 
 
+def test_what_only_the_trees_own_runner_lacks_is_learned_from_the_reference(where: Where) -> None:
+    ran = run(where, job=job_in(where, "lacks-in-reference", through="model-runner"))
+    assert roles_run(where) == ["learn", "reference", "reference", "rank"]
+    assert (sorted(ran.results), ran.trouble) == ([0, 1], "")
+    run(where, job=job_in(where, "lacks-in-reference", through="model-runner"))
+    assert roles_run(where)[4:] == ["reference", "rank"]
+
+
 FURTHER = {"variant": "fused", "phases": (Phase("extend fused", "extend", 2, 5, ((2, 4, 6),)),)}
 
 
