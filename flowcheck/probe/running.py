@@ -227,6 +227,7 @@ def _until_nothing_lacks(running: _Running, kept: Path, roots: list[str], port_i
         if not lacking:
             break
         roots = sorted({*roots, *lacking})
+        running.ends = [end for end in running.ends if end.role == "learn"]
     else:
         return replace(ran, trouble="too many packages are missing")
     if not ran.trouble:
@@ -250,6 +251,7 @@ def _elsewhere(running: _Running, kept: Path, known: list[str] | None, port_is_g
             ran = _reference_and_ranks(running, port_is_given)
     if job.through == "model-runner" and running.lacking:
         roots = sorted({*(_known_stubs(job.stubs_path()) or ()), *running.lacking})
+        running.ends = [end for end in running.ends if end.role == "learn"]  # what only lacked a package is done again
         ran = _until_nothing_lacks(running, kept, roots, port_is_given)
     return ran
 

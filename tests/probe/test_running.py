@@ -97,6 +97,7 @@ def test_on_gpus_what_the_environment_lacks_is_learned_from_ranks(where: Where) 
 def test_what_only_the_trees_own_runner_lacks_is_learned_from_the_reference(where: Where) -> None:
     ran = run(where, job=job_in(where, "lacks-in-reference", through="model-runner"))
     assert roles_run(where) == ["learn", "reference", "reference", "rank"]
+    assert [(each.role, each.code) for each in ran.ends] == [("learn", 0), ("reference", 0), ("rank", 0), ("rank", 0)]
     assert (sorted(ran.results), ran.trouble) == ([0, 1], "")
     run(where, job=job_in(where, "lacks-in-reference", through="model-runner"))
     assert roles_run(where)[4:] == ["reference", "rank"]
