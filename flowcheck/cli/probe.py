@@ -27,6 +27,7 @@ from flowcheck.cli.scan import FailOn, Format, Many, destination, fails, write_a
 from flowcheck.cli.settings import parse_settings
 
 if TYPE_CHECKING:
+    from flowcheck.probe.protocol import Through
     from flowcheck.report.model import Report
 
 __all__ = ["probe"]
@@ -105,6 +106,13 @@ def probe(
     collect: Annotated[
         bool, typer.Option("--collect", help="Run nothing: judge what the ranks left in --work.")
     ] = False,
+    through: Annotated[
+        str,
+        typer.Option(
+            metavar="model|model-runner",
+            help="Call the target's class, or let the tree's own model runner make, tell and run it (gloo, nccl).",
+        ),
+    ] = "model",
     algorithm: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="NAME", help="The speculative algorithm of the deployment; by default the draft's."),
@@ -159,6 +167,7 @@ def probe(
         collect=collect,
         dry_run=dry_run,
         settings=fixed,
+        through=_through(through),
     )
     wish.check()
     if not dry_run and not collect:
@@ -200,6 +209,12 @@ def _backend(given: str | None) -> str | None:
     if given is not None and given not in BACKENDS:
         raise InputError(f"--backend {given}: it is one of {', '.join(BACKENDS)}")
     return given
+
+
+def _through(given: str) -> Through:
+    if given not in ("model", "model-runner"):
+        raise InputError(f"--through {given}: it is one of model, model-runner")
+    return "model-runner" if given == "model-runner" else "model"
 
 
 def _consent(source: str, *, yes: bool) -> None:

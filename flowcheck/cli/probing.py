@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
     from flowcheck.draft import Pairing
     from flowcheck.probe.devices import Gpu
     from flowcheck.probe.environment import Environment
-    from flowcheck.probe.plan import Plan
-    from flowcheck.probe.protocol import Backend, Job
+    from flowcheck.probe.expansion import Switch
+    from flowcheck.probe.plan import Plan, Variant
+    from flowcheck.probe.protocol import Backend, Job, Phase, Through
     from flowcheck.probe.running import Ran, Where
     from flowcheck.probe.shrinking import Shrinking, Shrunk
     from flowcheck.report.model import Report
@@ -42,6 +42,10 @@ FULL_PRECISION = 4
 """Bytes of a number where numbers are compared."""
 
 HALF_PRECISION = 2
+"""Bytes of a number where GPUs compute."""
+
+GPU_SHARE = 0.9
+"""What of a GPU's memory weights may take: the rest is for what is computed, and for the largest matrix before it is divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,7 @@ class Wish:
     work: Path | None = None
     collect: bool = False
     dry_run: bool = False
+    through: Through = "model"
     settings: Mapping[str, Value] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -69,6 +74,10 @@ class Wish:
             raise InputError(f"--nnodes {self.nodes} needs --work DIR: a folder that all nodes see")
         if self.collect and self.work is None:
             raise InputError("--collect needs --work DIR: the folder with what the ranks left")
+        if self.through == "model-runner" and self.backend not in ("gloo", "nccl"):
+            raise InputError(
+                "--through model-runner needs --backend gloo or nccl: simulated ranks have no memory to give it"
+            )
         if self.port is not None and self.backend == "fake":
             raise InputError("--port: simulated ranks listen nowhere")
 
@@ -135,7 +144,7 @@ class _Probe:
 
     def report(self) -> Report | None:
         """The whole way."""
-        from flowcheck.probe.running import Ran, workplace
+        from flowcheck.probe.running import Ran, collected, workplace
 
         self._check_base()
         began = time.perf_counter()
@@ -155,20 +164,21 @@ class _Probe:
         cache = _cache()
         with workplace(cache, self.wish.work) as where:
             job = self._job(plan, target, draft, where)
+            further = [_further(job, each) for each in plan.variants]
             if not plan.phases:
                 ran = Ran({}, (), "the scan knows of no forward that could be run")
             elif self.wish.collect:
-                ran = _collected(job)
+                ran = collected(job, further)
             else:
                 environment = self._environment(backend)
                 if self.wish.nodes > 1:
-                    self._print_launch(job, environment, where)
+                    self._print_launch(job, further, environment, where)
                     return None
-                ran = self._run(job, environment, where)
+                ran = self._run(job, further, environment, where)
         from flowcheck.probe.section import Circumstances, with_probe
         from flowcheck.probe.verdict import judge
 
-        judged = judge(plan, ran.results, trouble=ran.trouble, limits=job.limits, ids=ran.ids)
+        judged = judge(plan, ran.results, trouble=ran.trouble, troubles=ran.troubles, limits=job.limits, ids=ran.ids)
         circumstances = Circumstances(
             torch=torch,
             wall_seconds=time.perf_counter() - began,
@@ -246,16 +256,13 @@ class _Probe:
 
         if parameters is None:
             return None
-        needed = FULL_PRECISION * parameters
-        room = sum(gpu.memory for gpu in gpus[: self.ranks]) * self.wish.nodes
-        smallest = min((gpu.memory for gpu in gpus), default=0)
-        if not gpus or self.wish.dry_run:
-            return needed
-        if needed > 0.9 * room or needed > 0.9 * smallest:
+        needed = HALF_PRECISION * parameters
+        smallest = min((gpu.memory for gpu in gpus[: self.ranks]), default=0)
+        if gpus and not self.wish.dry_run and needed > GPU_SHARE * smallest:
             raise InputError(
-                f"the target's weights take {spoken_size(HALF_PRECISION * parameters)} in bf16, and {spoken_size(needed)} in the "
-                f"precision that is compared, once on all ranks and once on one of them; {_counted(len(gpus), 'GPU')} with "
-                f"{spoken_size(room)} are too little: --shrink makes it narrower, --backend fake needs no GPU"
+                f"the target's weights take {spoken_size(needed)} in bf16, once on all ranks together and before that on one of "
+                f"them, for the states that theirs are compared with; a GPU with {spoken_size(smallest)} is too little: "
+                "--shrink makes it narrower, --backend fake needs no GPU"
             )
         return needed
 
@@ -275,7 +282,8 @@ class _Probe:
             backend=backend,
             ranks=self.ranks,
             sizes=sizes,
-            gpu_conditions=_gpu_conditions(),
+            switch=self._switch(),
+            through=self.wish.through,
             has_draft=bool(self.pairing.draft.architectures),
         )
 
@@ -320,8 +328,9 @@ class _Probe:
             reductions=plan.model.reductions,
             port=port,
             at_once=max(1, min(_cores(), plan.ranks, free // SIMULATED_BYTES)),
-            settings=dict(self.wish.settings),
+            settings={**plan.settings, **(self._decided() if plan.backend == "nccl" else {}), **self.wish.settings},
             algorithm=self.request.algorithm,
+            through=self.wish.through,
             limits=Limits.of(plan.backend),
         )
 
@@ -351,7 +360,22 @@ class _Probe:
             wanted, installed_torch(), _cache() / "environments", offline=self.request.offline, announce=say
         )
 
-    def _run(self, job: Job, environment: Environment, where: Where) -> Ran:
+    def _decided(self) -> dict[str, Value]:
+        """What the deployment says of all-reduce fusion: a launch may, where ``--set`` does not."""
+        return {name: value for name, value in self.request.settings.items() if name in _fusion()}
+
+    def _switch(self) -> Switch | None:
+        """All-reduce fusion, unless the deployment decides it."""
+        from flowcheck.probe.expansion import Switch
+
+        switches = {name: each for name, each in _fusion().items() if each[0] != each[1]}
+        name = next((name for name, (_, on) in switches.items() if isinstance(on, bool)), None)
+        if name is None or self._decided():
+            return None
+        off, on = ({key: each[side] for key, each in switches.items()} for side in (0, 1))
+        return Switch(name, off, on)
+
+    def _run(self, job: Job, further: Sequence[Job], environment: Environment, where: Where) -> Ran:
         from flowcheck.cli.ranks import watching
         from flowcheck.probe.running import run_job
 
@@ -364,6 +388,7 @@ class _Probe:
                 seconds=self.wish.seconds,
                 port_is_given=self.wish.port is not None,
                 heard=heard,
+                further=further,
             )
 
     # -------------------------------------------------------------------------------------------------------- print
@@ -374,10 +399,11 @@ class _Probe:
         from flowcheck.probe.running import launch_command
 
         lines = [f"backend   {backend}, {_counted(plan.ranks, 'rank')} of tensor parallelism"]
-        lines += [
-            f"phase     {each.name}: {each.requests} requests x {each.tokens} tokens, told {_told(each.calls)}"
-            for each in plan.phases
-        ]
+        lines += [f"phase     {_phase(each)}" for each in plan.phases]
+        for variant in plan.variants:
+            given = ", ".join(f"{key}={_said(value)}" for key, value in variant.settings.items())
+            lines.append(f"then      {variant.name}: the same ranks with {given}")
+            lines += [f"phase     {_phase(each)}" for each in variant.phases]
         lines += [f"shrunk    {each.key} {each.was} -> {each.now}" for each in plan.model.reductions]
         lines.append(
             f"memory    {f'about {spoken_size(needed)}' if needed is not None else 'not known from the configuration'}"
@@ -389,42 +415,35 @@ class _Probe:
             lines.append(f"ranks     {each} on each of {_counted(self.wish.nodes, 'node')}, rank r on GPU r % {each}")
         write("".join(f"{line}\n" for line in lines))
 
-    def _print_launch(self, job: Job, environment: Environment, where: Where) -> None:
+    def _print_launch(self, job: Job, further: Sequence[Job], environment: Environment, where: Where) -> None:
         """Several nodes: the job is written, and the user starts the ranks."""
         from flowcheck.cli.output import write
         from flowcheck.probe.protocol import dumps
-        from flowcheck.probe.running import JOB_FILE, launch_command
+        from flowcheck.probe.running import job_path, launch_command
 
-        path = where.work / JOB_FILE
-        path.write_text(dumps(job), "utf-8")
         python = environment.python
-        command = " ".join(launch_command(str(path), job.ranks, self.wish.nodes))
-        lines = ["on one node, first:"]
-        for one in (job.as_learning(), job.as_ids(), job.as_reference()):
-            before = where.work / f"job-{one.role}.json"
-            before.write_text(dumps(one), "utf-8")
-            lines.append(f"  PYTHONPATH={where.imports} {python} -m flowcheck.probe.rank {before} 0")
-        lines += [
-            f"then on each of {self.wish.nodes} nodes, HOST being the first of them:",
-            f"  PYTHONPATH={where.imports} {python} -m torch.distributed.run {command.partition(' ')[2]}",
-            "and then this command again, with --collect",
+        reference = replace(job.as_reference(), phases=tuple(each for run in (job, *further) for each in run.phases))
+        ids = [] if job.through == "model-runner" else [job.as_ids()]  # its ranks read them themselves
+        first = (job.as_learning(), *ids, reference)
+        for each in (*first, job, *further):
+            job_path(each).write_text(dumps(each), "utf-8")
+        lines = [
+            "on one node, first:",
+            *(f"  PYTHONPATH={where.imports} {python} -m flowcheck.probe.rank {job_path(each)} 0" for each in first),
         ]
+        for each in (job, *further):
+            command = " ".join(launch_command(str(job_path(each)), job.ranks, self.wish.nodes))
+            lines += [
+                f"then on each of {self.wish.nodes} nodes, HOST being the first of them:",
+                f"  PYTHONPATH={where.imports} {python} -m torch.distributed.run {command.partition(' ')[2]}",
+            ]
+        lines.append("and then this command again, with --collect")
         write("".join(f"{line}\n" for line in lines))
 
 
-def _collected(job: Job) -> Ran:
-    """What ranks that somebody else started have left."""
-    from flowcheck.probe.protocol import RankResult, loads
-    from flowcheck.probe.running import Ran
-
-    results = {}
-    for rank in range(job.ranks):
-        with contextlib.suppress(OSError, ValueError):
-            results[rank] = loads(RankResult, job.result_path(rank).read_bytes())
-    read = None
-    with contextlib.suppress(OSError, ValueError):
-        read = loads(RankResult, job.as_ids().result_path(0).read_bytes()).read
-    return Ran(results, (), ids=read, ids_unread="" if read is not None else "no process did that")
+def _further(job: Job, variant: Variant) -> Job:
+    """The job of a further run."""
+    return replace(job, phases=variant.phases, settings={**job.settings, **variant.settings}, variant=variant.name)
 
 
 def _link(folder: Path, package: str, place: Path) -> None:
@@ -433,6 +452,16 @@ def _link(folder: Path, package: str, place: Path) -> None:
     inside = folder.joinpath(*parents)
     inside.mkdir(parents=True, exist_ok=True)
     (inside / name).symlink_to(place.resolve(), target_is_directory=True)
+
+
+def _phase(phase: Phase) -> str:
+    graph = ", recorded as a graph and replayed" if phase.graph else ""
+    size = f"{_counted(phase.requests, 'request')} x {_counted(phase.tokens, 'token')}"
+    return f"{phase.name}: {size}{graph}, told {_told(phase.calls)}"
+
+
+def _said(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _told(calls: Sequence[tuple[int, ...] | None]) -> str:
@@ -475,10 +504,9 @@ def _table() -> Shrinking:
     return Shrinking(**_data("shrinking.toml"))
 
 
-def _gpu_conditions() -> frozenset[str]:
-    """Conditions of a scan's rows under which kernels of a GPU run: its switches turned on."""
+def _fusion() -> dict[str, tuple[Any, Any]]:
+    """The server arguments that decide all-reduce fusion, each with what it is without and with it."""
     from flowcheck.data import rules_dir
     from flowcheck.flow.contracts import load_kernels
 
-    switches = load_kernels(rules_dir() / "kernels.toml").facts.fusion
-    return frozenset(f"{name} is true" for name, (off, on) in switches.items() if on != off)
+    return load_kernels(rules_dir() / "kernels.toml").facts.fusion

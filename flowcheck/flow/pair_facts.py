@@ -95,6 +95,7 @@ class CaptureRow:
     deployment the row holds for ("enable_flashinfer_allreduce_fusion is true"). ``raised``: an exception that certainly
     leaves the setter (``in_setter``) or the forward. ``question``: why nothing is known of it, where nothing is.
     ``batch``: for which numbers of rows it holds, "" for all ("<=2048 tok"), with the places that compare them (``limits``).
+    ``cuts``: the numbers of rows among these from which on the code goes another way and captures the same.
     ``width``: that of what is handed on, as a number where it is known; ``concat``: where it is put together.
     """
 
@@ -117,6 +118,7 @@ class CaptureRow:
     assumptions: tuple[str, ...] = ()
     batch: str = ""
     limits: tuple[Place, ...] = ()
+    cuts: tuple[int, ...] = ()
 
     @property
     def worker(self) -> str:

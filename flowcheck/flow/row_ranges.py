@@ -21,7 +21,8 @@ class RowRange:
     """Batches of ``low`` to ``high`` rows (None: any number from there), and what is captured of them.
 
     ``limits``: the comparisons at either end, which is to say the condition under which the answer holds. ``whole`` is False
-    where a part of the range was not asked.
+    where a part of the range was not asked. ``cuts``: the numbers of rows inside of it from which on a comparison comes out
+    otherwise, in order: the code goes another way there, and the answer is the same.
     """
 
     low: int
@@ -29,6 +30,7 @@ class RowRange:
     capture: Capture
     limits: tuple[RowLimit, ...]
     whole: bool = True
+    cuts: tuple[int, ...] = ()
 
 
 def capture_by_rows(
@@ -88,7 +90,11 @@ def _joined(asked: Mapping[int, Capture], limits: Mapping[int, Sequence[RowLimit
         elif answer is not None:
             out.append(RowRange(low, high, answer, ()))
     return tuple(
-        replace(r, limits=(*limits.get(r.low, ()), *(limits.get(r.high + 1, ()) if r.high is not None else ())))
+        replace(
+            r,
+            limits=(*limits.get(r.low, ()), *(limits.get(r.high + 1, ()) if r.high is not None else ())),
+            cuts=tuple(cut for cut in sorted(limits) if r.low < cut and (r.high is None or cut <= r.high)),
+        )
         for r in out
     )
 

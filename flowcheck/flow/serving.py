@@ -189,7 +189,7 @@ class Serving:
             self.say(f"following the target's forward: {path.phase.value}, {path.path.value}")
             sides = [self._of_path(architecture, path, condition, fusion) for condition, fusion in switches]
             if len(sides) > 1 and all(_same(side, sides[0]) for side in sides[1:]):
-                sides = [[replace(row, condition="") for row in sides[0]]]
+                sides = [[_of_both(rows) for rows in zip(*sides, strict=True)]]
             out += [row for side in sides for row in side]
         return tuple(dict.fromkeys(out))
 
@@ -375,13 +375,20 @@ def _captured(row: CaptureRow, each: RowRange) -> CaptureRow:
         question=found.question or partly,
         limits=tuple(dict.fromkeys(limit.place for limit in each.limits)) if row.batch else (),
         assumptions=found.assumptions,
+        cuts=each.cuts,
     )
+
+
+def _of_both(rows: Sequence[CaptureRow]) -> CaptureRow:
+    """One row for what is the same under every condition."""
+    cuts = {cut for row in rows for cut in row.cuts}
+    return replace(rows[0], condition="", cuts=tuple(sorted(cuts)))
 
 
 def _same(side: Sequence[CaptureRow], other: Sequence[CaptureRow]) -> bool:
     """Whether two conditions have the same rows, but for what tells the runs apart."""
 
     def bare(rows: Sequence[CaptureRow]) -> list[CaptureRow]:
-        return [replace(row, condition="", assumptions=()) for row in rows]
+        return [replace(row, condition="", assumptions=(), cuts=()) for row in rows]
 
     return bare(side) == bare(other)

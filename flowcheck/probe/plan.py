@@ -5,15 +5,15 @@ The plan is made from the rows of a scan's report, so that a probe can be held a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Union
+from typing import Any, Literal, Union
 
-from flowcheck.probe.protocol import Backend, Phase, Reduction
+from flowcheck.probe.expansion import FUSED, Fused, Switch, Way, ways_of
+from flowcheck.probe.protocol import Backend, Phase, Reduction, Through
 from flowcheck.report import model
 
-__all__ = ["Model", "PathName", "Plan", "PlannedPath", "plan_of"]
+__all__ = ["Model", "PathName", "Plan", "PlannedPath", "Variant", "plan_of"]
 
 Ids = Union[tuple[int, ...], None]
 PathName = Literal["eager", "decode_graph", "prefill_graph"]
@@ -37,6 +37,9 @@ class PlannedPath:
         stands_in: the name of the job's phase that shows it, or an eager forward that stands in for a graph; "" for none.
         excluded: why this backend cannot reach it, "" if it can.
         open: why nothing can be run for it, "" if something can.
+        variant: the further run that shows it, "" for the first.
+        graph: whether only the replay of a graph shows it.
+        fused: what its forward must show of fused all-reduces.
     """
 
     phase: Literal["extend", "verify"]
@@ -51,6 +54,9 @@ class PlannedPath:
     stands_in: str = ""
     excluded: str = ""
     open: str = ""
+    variant: str = ""
+    graph: bool = False
+    fused: Fused = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +71,20 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class Variant:
+    """A further run of the same ranks: its name, its forwards, and the server arguments that it differs by."""
+
+    name: str
+    phases: tuple[Phase, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that the verdict holds results against.
 
-    ``needed``: what the draft was trained on, None while that is open; then ``readings`` are what it may be.
+    ``needed``: what the draft was trained on, None while that is open; then ``readings`` are what it may be. ``settings``: server
+    arguments of the first run, whose forwards are ``phases``; ``variants`` are the further ones.
     """
 
     backend: Backend
@@ -79,6 +95,8 @@ class Plan:
     readings: tuple[tuple[int, ...], ...] = ()
     model: Model = field(default_factory=lambda: Model(0))
     has_draft: bool = True
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    variants: tuple[Variant, ...] = ()
 
     @property
     def states(self) -> int | None:
@@ -93,27 +111,34 @@ def plan_of(
     backend: Backend,
     ranks: int,
     sizes: Model,
-    gpu_conditions: frozenset[str] = frozenset(),
+    switch: Switch | None = None,
+    through: Through = "model",
     has_draft: bool = True,
 ) -> Plan:
-    """The plan for the rows of a scan. ``gpu_conditions``: conditions of rows that only kernels of a GPU bring about."""
+    """The plan for the rows of a scan. ``switch``: all-reduce fusion, where no setting decides it."""
     captures = [row for row in rows if row.phase in ("extend", "verify")]
-    wanted = {_batch_of(row) for row in captures if _can_stand_in(row, backend, gpu_conditions)}
+    ways = [way for row in captures for way in ways_of(row, backend, ranks, through, switch)]
+    wanted = {_batch_of(way) for way in ways if _is_run(way)}
     # Fewer calls first: what a graph was recorded under comes before what is told later.
-    phases = tuple(_phases(sorted(wanted, key=lambda each: (len(each.told), each.kind, each.tokens))))
-    names = {_Batch(each.kind, each.calls, each.tokens): each.name for each in phases}
-    paths = [_planned(row, backend, gpu_conditions, names) for row in captures]
+    ordered = sorted(
+        wanted, key=lambda each: (each.variant, len(each.told), each.kind, each.graph, each.requests * each.tokens)
+    )
+    phases = dict(zip(ordered, _phases(ordered), strict=True))
+    paths = [_planned(way, phases) for way in ways]
     needed = next((row.needed_boundaries for row in captures), None)
     readings = next((row.readings for row in captures), [])
+    further = tuple(phase for batch, phase in phases.items() if batch.variant)
     return Plan(
         backend=backend,
         ranks=ranks,
         paths=tuple(paths),
-        phases=phases,
+        phases=tuple(phase for batch, phase in phases.items() if not batch.variant),
         needed=tuple(needed) if needed is not None else None,
         readings=tuple(tuple(each) for each in readings),
         model=sizes,
         has_draft=has_draft,
+        settings=switch.off if switch is not None and backend == "nccl" else {},
+        variants=(Variant(FUSED, further, switch.on),) if switch is not None and further else (),
     )
 
 
@@ -123,40 +148,49 @@ class _Batch:
 
     kind: Literal["extend", "verify"]
     told: tuple[Ids, ...]
+    requests: int
     tokens: int
+    graph: bool
+    variant: str
+
+    @property
+    def stem(self) -> str:
+        """What its name begins with."""
+        return " ".join(filter(None, (self.kind, "graph" if self.graph else "", self.variant)))
 
 
-def _batch_of(row: model.Capture) -> _Batch:
-    return _Batch(_kind(row), _told(row), _tokens(row))
+def _batch_of(way: Way) -> _Batch:
+    return _Batch(_kind(way.row), _told(way.row), *_size(way), way.graph, way.variant)
 
 
 def _phases(batches: Sequence[_Batch]) -> Iterable[Phase]:
-    kinds = [batch.kind for batch in batches]
+    stems = [batch.stem for batch in batches]
     for number, batch in enumerate(batches):
-        same = kinds[: number + 1].count(batch.kind)
-        name = batch.kind if kinds.count(batch.kind) == 1 else f"{batch.kind} {same}"
-        yield Phase(name, batch.kind, REQUESTS, batch.tokens, batch.told)
+        same = stems[: number + 1].count(batch.stem)
+        name = batch.stem if stems.count(batch.stem) == 1 else f"{batch.stem} {same}"
+        yield Phase(name, batch.kind, batch.requests, batch.tokens, batch.told, batch.graph)
 
 
-def _planned(
-    row: model.Capture, backend: Backend, gpu_conditions: frozenset[str], names: Mapping[_Batch, str]
-) -> PlannedPath:
-    reason = _open(row)
+def _planned(way: Way, phases: Mapping[_Batch, Phase]) -> PlannedPath:
+    row = way.row
     known = bool(row.states) and all(state.boundary is not None or state.per_rank for state in row.states)
     refused = row.reason if row.verdict == "violated" and not row.states else ""
     return PlannedPath(
         phase=_kind(row),
         path=row.path,
         runner=row.runner,
-        condition=row.condition,
-        batch=row.batch,
+        condition=way.condition,
+        batch=way.batch,
         told=_told(row),
         expected=tuple(row.captured_boundaries) if known and row.verdict != "unproved" else None,
         partial=row.per_rank == "partial",
         refused=refused,
-        stands_in=names[_batch_of(row)] if _can_stand_in(row, backend, gpu_conditions) else "",
-        excluded=_excluded(row, backend, gpu_conditions),
-        open=reason,
+        stands_in=phases[_batch_of(way)].name if _is_run(way) else "",
+        excluded=way.excluded,
+        open=_open(row),
+        variant=way.variant,
+        graph=way.graph,
+        fused=way.fused,
     )
 
 
@@ -169,17 +203,8 @@ def _open(row: model.Capture) -> str:
     return ""
 
 
-def _can_stand_in(row: model.Capture, backend: Backend, gpu_conditions: frozenset[str]) -> bool:
-    """Whether an eager forward says anything of a row: of a graph it says what was told, of fused kernels nothing."""
-    return not _open(row) and (backend == "nccl" or row.condition not in gpu_conditions)
-
-
-def _excluded(row: model.Capture, backend: Backend, gpu_conditions: frozenset[str]) -> str:
-    if row.path != "eager":
-        return "the probe's forwards are eager" if backend == "nccl" else "graphs are recorded on a GPU"
-    if backend != "nccl" and row.condition in gpu_conditions:
-        return f"{row.condition}: that needs kernels of a GPU"
-    return ""
+def _is_run(way: Way) -> bool:
+    return way.shown and not _open(way.row)
 
 
 def _kind(row: model.Capture) -> Literal["extend", "verify"]:
@@ -190,17 +215,11 @@ def _told(row: model.Capture) -> tuple[Ids, ...]:
     return tuple(tuple(told.ids) if told.ids is not None else None for told in row.told)
 
 
-def _tokens(row: model.Capture) -> int:
-    """Tokens of each request, such that the batch is in the row's range of numbers of tokens."""
-    usual = TOKENS[row.phase]
-    numbers = [int(each) for each in re.findall(r"\d+", row.batch)]
-    if not numbers:
-        return usual
-    if row.batch.startswith("<="):
-        low, high = 1, numbers[0]
-    elif row.batch.startswith(">"):
-        low, high = numbers[0] + 1, None
-    else:
-        low, high = numbers[0], numbers[-1]
+def _size(way: Way) -> tuple[int, int]:
+    """Requests and tokens of each, such that the batch is in the range of numbers of tokens."""
+    usual = TOKENS[way.row.phase]
+    low, high = way.tokens
     tokens = max(usual, -(-low // REQUESTS))
-    return tokens if high is None else max(1, min(tokens, high // REQUESTS))
+    if high is not None:
+        tokens = min(tokens, high // REQUESTS)
+    return (REQUESTS, tokens) if tokens * REQUESTS >= low else (1, low)

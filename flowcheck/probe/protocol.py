@@ -44,6 +44,7 @@ __all__ = [
     "PhaseResult",
     "RankResult",
     "Reduction",
+    "Replay",
     "dumps",
     "loads",
 ]
@@ -53,6 +54,10 @@ PROTOCOL = "flowcheck.probe/1"
 
 Backend = Literal["fake", "gloo", "nccl"]
 """fake: simulated ranks without memory; gloo: real processes on CPUs; nccl: real processes on GPUs."""
+
+Through = Literal["model", "model-runner"]
+"""model: the target's class is built and called by the probe; model-runner: the tree's own runner builds it, tells it what to
+capture, records its graphs and runs it."""
 
 Role = Literal["learn", "ids", "reference", "rank"]
 """learn: find what the tree imports and the environment lacks; ids: let the tree read the draft's configuration; reference: the
@@ -92,6 +97,7 @@ class Phase:
         tokens: Tokens of each request, at least 1.
         calls: How the target is told before this forward, in this order: the ids, or None for a call without ids. The
             state that earlier phases left stays. Empty: it is left as it is.
+        graph: It is recorded as a graph of a GPU, which is replayed on the same tokens as an eager forward before it.
     """
 
     name: str
@@ -99,6 +105,7 @@ class Phase:
     requests: int
     tokens: int
     calls: tuple[tuple[int, ...] | None, ...] = ()
+    graph: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,10 +143,12 @@ class Limits:
     def of(cls, backend: Backend) -> Limits:
         """Limits that fit a backend's numbers.
 
-        A GPU's kernels compute in half precision: sums of another order differ by about 1/100 after some sixty layers, and
-        neighbouring boundaries by about 1/10. There is no more to tell them apart by.
+        A GPU's kernels compute in half precision: sums of another order differ by some hundredths after sixty layers (measured on
+        two ranks in bfloat16: 0.03 at boundary 31, 0.035 at 59), and neighbouring boundaries by about 1/10. There is no more to
+        tell them apart by, but what a rank itself has (``rank.identify.coarsely``). Its kernels may be compiled when they are
+        first met, while the other ranks wait.
         """
-        return cls(tolerance=2e-2, margin=3.0) if backend == "nccl" else cls()
+        return cls(tolerance=2e-2, margin=3.0, collective_seconds=600.0) if backend == "nccl" else cls()
 
 
 @dataclass(frozen=True)
@@ -169,6 +178,9 @@ class Job:
         at_once: Ranks of the fake backend that run at a time, where they are forked.
         settings: Server arguments to give besides those that the rank needs itself.
         algorithm: The speculative algorithm, as the tree spells it: it decides how a target is told its layers.
+        variant: Name of a further run of the same probe with other settings, "" for the first: its ranks leave files of their
+            own.
+        through: See :data:`Through`.
     """
 
     tree: str
@@ -193,6 +205,8 @@ class Job:
     at_once: int = 2
     settings: Mapping[str, Any] = field(default_factory=dict)
     algorithm: str = "EAGLE3"
+    variant: str = ""
+    through: Through = "model"
     protocol: str = PROTOCOL
 
     def as_reference(self) -> Job:
@@ -210,11 +224,17 @@ class Job:
 
     def result_path(self, rank: int) -> Path:
         """Where that rank leaves its result."""
-        return Path(self.work, f"rank-{rank}.json" if self.role == "rank" else f"{self.role}.json")
+        if self.role != "rank":
+            return Path(self.work, f"{self.role}.json")
+        return Path(self.work, f"rank-{rank}{self._ending}.json")
 
     def words_path(self, rank: int) -> Path:
         """Where a forked rank leaves what it and the tree print, its last words among it."""
-        return Path(self.work, f"rank-{rank}.err")
+        return Path(self.work, f"rank-{rank}{self._ending}.err")
+
+    @property
+    def _ending(self) -> str:
+        return f"-{self.variant}" if self.variant else ""
 
     def reference_path(self) -> Path:
         """Where the reference leaves its boundaries, and what the weights look like undivided (PyTorch's format)."""
@@ -247,6 +267,24 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Replay:
+    """What came of recording a phase as a graph.
+
+    Attributes:
+        done: Whether the graph was recorded, and its replay wrote every record of a boundary and the states anew.
+        why: Why not, in words; "" where it is done.
+        apart: Largest relative difference of a row between the states of the replay and those of the eager forward on the same
+            tokens; None where nothing was replayed, or where their shapes differ.
+        shape: Rows and columns of the eager forward's states.
+    """
+
+    done: bool
+    why: str = ""
+    apart: float | None = None
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class PhaseResult:
     """What one forward gave.
 
@@ -263,6 +301,8 @@ class PhaseResult:
         spread: Largest relative difference of a row between this rank and rank 0; None under fake or where shapes differ.
         kept: Name of the class that gave the states to the caller, and of its attribute.
         error: Why there are no states.
+        replay: For a phase that is a graph; where none was replayed, the states are those of the eager forward before it.
+        fused: How many all-reduces were fused with the norm after them, by the tree's own kernels, in this forward.
     """
 
     phase: str
@@ -277,6 +317,8 @@ class PhaseResult:
     spread: float | None = None
     kept: str | None = None
     error: Failure | None = None
+    replay: Replay | None = None
+    fused: int = 0
 
 
 @dataclass(frozen=True)

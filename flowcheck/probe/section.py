@@ -167,7 +167,7 @@ def _ids(ran: Ran) -> model.ProbeIds | None:
 
 
 def _unread(ran: Ran) -> list[Coverage]:
-    if ran.ids is not None or not ran.results:
+    if not ran.ids_unread or not ran.results:
         return []
     why = f"the target is told what the scan says, not what the tree reads: {ran.ids_unread}"
     return [Coverage("ids of the draft", why)]
@@ -180,6 +180,7 @@ def _process(end: RankEnd, results: Mapping[int, RankResult]) -> model.ProbeRank
     return model.ProbeRank.model_validate(
         {
             "role": end.role,
+            "run": end.variant,
             "rank": end.rank,
             "end": end.end.value,
             "exit_code": end.code,

@@ -2,7 +2,8 @@
 
 A path is *proved* only where every rank came to its end, every rank holds the states that the draft was trained on, whole
 and in all rows, all ranks hold the same, and the draft's own first layer took them. Whatever could not run, or says too
-little, is *inconclusive*; what this backend cannot reach is *not covered*. Neither is ever a proof.
+little, is *inconclusive*; what this backend cannot reach is *not covered*: a graph that was not replayed, kernels that were not
+launched. Neither is ever a proof.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ def judge(
     results: Mapping[int, RankResult],
     *,
     trouble: str = "",
+    troubles: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     ids: IdsRead | None = None,
 ) -> Judged:
@@ -97,10 +99,17 @@ def judge(
         plan: what was run and what it should show.
         results: what ranks saw, by their numbers; those that left nothing are missing.
         trouble: why the run as a whole shows nothing (a rank died or hung), "" where it came to its end.
+        troubles: the same of further runs, by their names.
         limits: those of the job.
         ids: what the tree's own code tells the target; None where that is not known.
     """
-    return Judged(tuple(_of_path(plan, path, results, trouble, limits or Limits(), ids) for path in plan.paths))
+    all_troubles = {**(troubles or {}), "": trouble}
+    return Judged(
+        tuple(
+            _of_path(plan, path, results, all_troubles.get(path.variant, ""), limits or Limits(), ids)
+            for path in plan.paths
+        )
+    )
 
 
 def _of_path(
@@ -122,7 +131,15 @@ def _of_path(
         return seen.ends(LiveVerdict.INCONCLUSIVE, "the target was not told what the tree tells it", (problem,))
     if failed := seen.failed:
         return _refused(path, seen, failed)
+    if unseen := seen.not_replayed() or _not_fused(plan, path, results, seen):
+        return seen.ends(LiveVerdict.NOT_COVERED, unseen)
+    if path.fused == "none" and (fusing := [rank for rank, phase in seen.phases.items() if phase.fused]):
+        return seen.ends(
+            LiveVerdict.INCONCLUSIVE, f"{_ranks(fusing, plan.ranks)} fused all-reduces, and was told not to"
+        )
     problems = tuple(_problems(plan, path, seen, limits))
+    if otherwise := _told_otherwise(path, seen, problems):
+        return seen.ends(LiveVerdict.NOT_COVERED, otherwise)
     if any(each.rule != "HS507" for each in problems):
         return seen.ends(LiveVerdict.VIOLATED, "", problems)
     if problems:
@@ -147,6 +164,28 @@ def _refused(path: PlannedPath, seen: _Seen, failed: Mapping[int, Failure]) -> P
 def _told(calls: Sequence[Sequence[int] | None]) -> str:
     """Calls of the setter in words: "no ids then [1, 3, 4]"."""
     return " then ".join("no ids" if ids is None else str(list(ids)) for ids in calls) or "nothing"
+
+
+def _told_otherwise(path: PlannedPath, seen: _Seen, problems: Sequence[Problem]) -> str:
+    """Why what was seen says nothing of this path: a start of the tree's own told the target something else than the start that
+    the scan follows, which may have graph runners that this one had not, and what arrives is not the same."""
+    told = next((phase.told for phase in seen.phases.values() if phase.told != path.told), None)
+    if told is None or not any(each.rule == "HS507" for each in problems):
+        return ""
+    return f"the tree told its target {_told(told)} here, and not what it is told on this path"
+
+
+def _not_fused(plan: Plan, path: PlannedPath, results: Mapping[int, RankResult], seen: _Seen) -> str:
+    """Why a row about fused all-reduces was not shown, "" where it was, or is about none."""
+    if path.fused not in ("some", "elsewhere"):
+        return ""
+    if path.fused == "some":
+        without = [rank for rank, phase in seen.phases.items() if not phase.fused]
+    else:  # behind the limit none are fused; that they would have been is shown by the rows before it
+        names = {each.stands_in for each in plan.paths if each.variant == path.variant and each.stands_in}
+        fusing = {rank for rank, each in results.items() for p in each.phases if p.phase in names and p.fused}
+        without = [rank for rank in seen.ranks if rank not in fusing]
+    return f"no all-reduce was fused on {_ranks(without, plan.ranks)}" if without else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +222,18 @@ class _Seen:
             return f"{_ranks(absent, plan.ranks)} left no result"
         where = f" ({failure.where[-1]})" if failure.where else ""
         return f"rank {rank} ended in {failure.stage}: {failure.kind}: {failure.message}{where}"
+
+    def not_replayed(self) -> str:
+        """Why no graph was replayed where one is asked for, "" where it was on every rank."""
+        if not self.path.graph:
+            return ""
+        without = {
+            rank: each.replay for rank, each in self.phases.items() if each.replay is None or not each.replay.done
+        }
+        if not without:
+            return ""
+        whys = [replay.why for replay in without.values() if replay is not None and replay.why]
+        return f"no graph was replayed on {_ranks(without, len(self.ranks))}{f': {whys[0]}' if whys else ''}"
 
     @property
     def failed(self) -> dict[int, Failure]:
@@ -237,6 +288,7 @@ def _problems(plan: Plan, path: PlannedPath, seen: _Seen, limits: Limits) -> Ite
     yield from _wrong_rows(seen, total)
     yield from _wrong_width(plan, seen)
     yield from _wrong_states(plan, seen)
+    yield from _unlike_eager(seen, limits, total)
     yield from _ranks_differ(seen, limits, total)
     yield from _refused_by_draft(seen, total)
     yield from _unlike_scan(path, seen)
@@ -278,6 +330,23 @@ def _wrong_states(plan: Plan, seen: _Seen) -> Iterator[Problem]:
     if wrong_names:
         expected = " or ".join(spelled(each) for each in wanted)
         yield Problem("HS503", "boundaries", spelled(wrong_names[0]), expected)
+
+
+def _unlike_eager(seen: _Seen, limits: Limits, total: int) -> Iterator[Problem]:
+    """A replay that leaves other states than the eager forward on the same tokens."""
+    replays = {rank: (phase, phase.replay) for rank, phase in seen.phases.items() if phase.replay and phase.replay.done}
+    shapes = {rank: each for rank, each in replays.items() if each[1].shape != (each[0].rows, each[0].width)}
+    if shapes:
+        phase, replay = next(iter(shapes.values()))
+        eager = " x ".join(map(str, replay.shape)) or "none"
+        reason = f"{phase.rows} x {phase.width} after the replay, {eager} after the eager forward"
+        yield Problem("HS503", "replayed", keys=_ranks(shapes, total), reason=reason)
+        return
+    apart = {rank: each[1].apart for rank, each in replays.items() if (each[1].apart or 0.0) > limits.tolerance}
+    if apart:
+        most = max(apart.values(), key=lambda each: each or 0.0)
+        reason = f"their rows differ by {most:.1e} of their length, and {limits.tolerance:.0e} is allowed"
+        yield Problem("HS503", "replayed", keys=_ranks(apart, total), reason=reason)
 
 
 def _wanted(plan: Plan) -> tuple[tuple[int, ...], ...]:
@@ -345,6 +414,8 @@ def _left_open(plan: Plan, seen: _Seen) -> Iterator[str]:
                 yield f"block {block.index + 1} on rank {rank} could not be named: {block.explanation}"
         if not phase.blocks:
             yield f"no block could be named on rank {rank}"
+        if seen.path.graph and (phase.replay is None or phase.replay.apart is None):
+            yield f"what the graph left on rank {rank} was not compared with an eager forward"
         if plan.backend != "fake" and rank != 0 and phase.spread is None:
             yield f"the states of rank {rank} were not compared with those of rank 0"
     if plan.needed is None:

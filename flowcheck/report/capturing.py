@@ -43,6 +43,7 @@ def _row(
         runner=row.runner,
         condition=plain(row.condition),
         batch=row.batch,
+        cuts=list(row.cuts),
         ids=list(last.ids) if last is not None and last.ids is not None and row.told[-1] is last else None,
         ids_key=plain(last.key) if last is not None else "",
         captured_boundaries=list(row.boundaries),

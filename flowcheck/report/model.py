@@ -292,11 +292,12 @@ class KeptState(_Part):
 class Capture(_Part):
     """What the target captures for the pair on one path, under one condition.
 
-    ``batch`` says for which numbers of tokens ("" for all).
-    ``told`` are the calls of its setter in their order, ``kept`` what they left; ``concat`` is where the states are put
-    side by side. ``ids`` are those that the target was told last (null: it was told without any), ``ids_key`` where the
-    draft writes them. ``needed_boundaries`` is null while it is open what the draft was trained on; then ``readings`` are
-    several. ``fits`` says whether ``width`` is that of the draft's ``fc``; it is no proof that the states are right.
+    ``batch`` says for which numbers of tokens ("" for all), ``cuts`` from which numbers among these on the code goes another
+    way and captures the same. ``told`` are the calls of its setter in their order, ``kept`` what they left; ``concat`` is where
+    the states are put side by side. ``ids`` are those that the target was told last (null: it was told without any),
+    ``ids_key`` where the draft writes them. ``needed_boundaries`` is null while it is open what the draft was trained on; then
+    ``readings`` are several. ``fits`` says whether ``width`` is that of the draft's ``fc``; it is no proof that the states are
+    right.
     """
 
     architecture: str
@@ -325,6 +326,7 @@ class Capture(_Part):
     told: list[ToldIds] = Field(default_factory=list)
     kept: list[KeptState] = Field(default_factory=list)
     concat: Location | None = None
+    cuts: list[int] = Field(default_factory=list)
 
 
 class Intake(_Part):
@@ -485,8 +487,8 @@ class ProbePath(_Part):
 
 
 class ProbeRank(_Part):
-    """How one process ended: ``role`` is what it was for, ``stage`` how far it came. ``words`` are the last lines of its standard
-    error, where it did not end well."""
+    """How one process ended: ``role`` is what it was for, ``run`` in which further run with other settings ("" for the first),
+    ``stage`` how far it came. ``words`` are the last lines of its standard error, where it did not end well."""
 
     role: Literal["learn", "ids", "reference", "rank"]
     rank: int
@@ -497,6 +499,7 @@ class ProbeRank(_Part):
     seconds: float | None
     peak_mib: int | None
     words: list[str]
+    run: str = ""
 
 
 class ProbeIds(_Part):

@@ -56,6 +56,9 @@ def test_code_is_not_run_without_a_yes() -> None:
         (["--nnodes", "2", "--backend", "nccl"], "--nnodes 2 needs --work DIR"),
         (["--collect"], "--collect needs --work DIR"),
         (["--port", "7", "--backend", "fake"], "--port: simulated ranks listen nowhere"),
+        (["--through", "walls"], "--through walls: it is one of model, model-runner"),
+        (["--through", "model-runner", "--backend", "fake"], "--through model-runner needs --backend gloo or nccl"),
+        (["--through", "model-runner"], "--through model-runner needs --backend gloo or nccl"),
         (["--quiet", "--verbose"], "--quiet and --verbose exclude each other"),
     ],
 )
@@ -78,6 +81,45 @@ def test_gpus_that_are_not_there_are_refused() -> None:
     result = flowcheck(*said("--yes", "--backend", "nccl"))
     assert result.exit_code == Exit.USAGE
     assert result.stderr.splitlines()[-1] == "flowcheck: error: 8 GPUs needed, 0 found; use --backend fake"
+
+
+@pytest.mark.usefixtures("no_gpus")
+def test_a_dry_run_shows_every_run_that_gpus_would_make() -> None:
+    """The limit of the fixture's communicator is 2048 tokens."""
+    lines = flowcheck(*said("--dry-run", "--backend", "nccl")).stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("then "))
+    assert lines[at] == (
+        "then      fused: the same ranks with enable_flashinfer_allreduce_fusion=true, flashinfer_allreduce_fusion_backend=auto"
+    )
+    plain, fused = lines[:at], lines[at:]
+    for part, name in ((plain, ""), (fused, " fused")):
+        phases = [line.split(", told")[0] for line in part if line.startswith("phase ")]
+        assert f"phase     extend{name} 1: 2 requests x 5 tokens" in phases
+        assert f"phase     extend{name} 2: 2 requests x 1025 tokens" in phases
+        assert f"phase     verify graph{name}: 2 requests x 4 tokens, recorded as a graph and replayed" in phases
+
+
+@pytest.fixture
+def one_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    from flowcheck.probe.devices import Gpu
+
+    monkeypatch.setattr("flowcheck.probe.devices.visible_gpus", lambda *_: (Gpu("H200", 141 * 10**9),))
+
+
+@pytest.mark.usefixtures("one_gpu")
+@pytest.mark.parametrize("options", [["--backend", "nccl"], []], ids=["asked for", "by default"])
+def test_one_gpu_is_enough_for_one_rank(options: list[str]) -> None:
+    result = flowcheck(*said("--dry-run", "--nproc", 1, *options))
+    lines = result.stdout.splitlines()
+    assert (result.exit_code, lines[0]) == (0, "backend   nccl, 1 rank of tensor parallelism")
+    assert LAUNCH.format(nodes=1, each=1) in lines
+    assert not [line for line in lines if line.startswith("then ")]  # one rank has nothing to reduce
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_more_ranks_than_gpus_are_refused() -> None:
+    last = flowcheck(*said("--yes", "--nproc", 2, "--backend", "nccl")).stderr.splitlines()[-1]
+    assert last == "flowcheck: error: 2 GPUs needed, 1 found; use --backend fake"
 
 
 @pytest.mark.usefixtures("no_gpus")
@@ -106,8 +148,8 @@ def test_a_model_that_gpus_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatc
     result = flowcheck("probe", tree_of(HEALTHY), *pair, *needing(), "--yes", "--backend", "nccl")
     assert result.exit_code == Exit.USAGE, result.output
     last = result.stderr.splitlines()[-1]
-    assert "in bf16, and " in last
-    assert "8 GPUs with 1.13 TB are too little: --shrink makes it narrower, --backend fake needs no GPU" in last
+    assert "in bf16, once on all ranks together and before that on one of them" in last
+    assert "a GPU with 141 GB is too little: --shrink makes it narrower, --backend fake needs no GPU" in last
 
 
 def test_too_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,6 +250,15 @@ def test_a_healthy_tree_is_proved_live_and_agrees_with_the_scan(runs: Runs, back
     assert [each["end"] for each in probe["processes"]] == ["done"] * len(probe["processes"])
 
 
+@pytest.mark.long
+def test_a_tree_whose_runner_does_not_run_here_is_inconclusive(runs: Runs) -> None:
+    """The fixture's runner is there to be read: it needs a GPU."""
+    result = runs(HEALTHY, "--backend", "gloo", "--through", "model-runner", "--format", "json")
+    probe = document(result, Exit.INCONCLUSIVE)["probe"]
+    assert probe["trouble"].startswith("the reference on one rank ended early: ")
+    assert {each["verdict"] for each in probe["paths"]} <= {"inconclusive", "not covered"}
+
+
 def test_the_page_fits_a_terminal(runs: Runs) -> None:
     result = runs(HEALTHY, "--backend", "fake")
     lines = lines_of(result)
@@ -300,12 +351,30 @@ def test_ids_that_the_tree_read_are_held_against_the_scans(tmp_path: Path, told:
     assert f"ids     {' '.join(map(str, told))}, read by model_runner.py:55 initialize" in page
 
 
-def test_on_several_nodes_the_job_is_written_and_the_commands_are_shown(runs: Runs, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("through", "first"),
+    [("model", ["learn", "ids", "reference"]), ("model-runner", ["learn", "reference"])],
+)
+def test_on_several_nodes_the_job_is_written_and_the_commands_are_shown(
+    runs: Runs, tmp_path: Path, through: str, first: list[str]
+) -> None:
     work = tmp_path / "shared"
-    result = runs(HEALTHY, "--backend", "nccl", "--nnodes", 2, "--work", work)
+    result = runs(HEALTHY, "--backend", "nccl", "--nnodes", 2, "--work", work, "--through", through)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert "-m torch.distributed.run --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d" in "\n".join(lines)
+    starts = [
+        line for line in lines if "torch.distributed.run --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d" in line
+    ]
+    assert [line.rpartition("/")[2] for line in starts] == ["job.json", "job-fused.json"]
+    before = [line for line in lines if " -m flowcheck.probe.rank " in line and line not in starts]
+    assert [line.rpartition(" -m ")[2] for line in before] == [
+        f"flowcheck.probe.rank {work}/job-{role}.json 0" for role in first
+    ]
+    assert [loads(Job, (work / f"job-{role}.json").read_bytes()).role for role in first] == first
+    further = loads(Job, (work / "job-fused.json").read_bytes())
+    assert (further.variant, further.settings["enable_flashinfer_allreduce_fusion"]) == ("fused", True)
+    reference = loads(Job, (work / "job-reference.json").read_bytes())
+    assert {each.name for each in further.phases} < {each.name for each in reference.phases}
     assert lines[-1] == "and then this command again, with --collect"
     job = loads(Job, (work / "job.json").read_bytes())
     assert (job.ranks, job.backend, job.role) == (2, "nccl", "rank")

@@ -269,7 +269,13 @@ def reaches(ranges: tuple[RowRange, ...]) -> list[tuple[int, int | None, int | N
 def test_one_answer_for_any_number_of_rows(tmp_path: Path) -> None:
     ranges = by_rows(tmp_path, {})
     assert reaches(ranges) == [(1, None, 2)]
-    assert ranges[0].limits == ()
+    assert (ranges[0].limits, ranges[0].cuts) == ((), ())
+
+
+def test_where_the_code_goes_another_way_and_captures_the_same(tmp_path: Path) -> None:
+    append = "captured.append(hidden_states + residual if hidden_states.shape[0] > 64 else residual + hidden_states)"
+    (found,) = by_rows(tmp_path, {APPEND: append})
+    assert (found.low, found.high, found.cuts) == (1, None, (65,))
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,9 @@ if job.role == "reference":
     if behaviour == "dies-in-reference":
         print("no room", file=sys.stderr, flush=True)
         os.kill(os.getpid(), 9)
+    if behaviour.startswith("lacks-") and "x" not in json.loads(job.stubs_path().read_text()):
+        leave(failing(0, "ModuleNotFoundError", "No module named 'x'", missing="x"))
+        sys.exit(1)
     leave(RankResult(rank=0, stage="done"))
     sys.exit(0)
 
@@ -76,6 +79,8 @@ for rank in range(int(first), int(last or first) + 1):
         status = 1
     else:
         result = loads(RankResult, recorded.read_bytes())
-        leave(replace(result, not_covered=(), bridges={"port": str(job.port)}))
+        old, new = job.settings.get("rename", ("", ""))
+        phases = tuple(replace(each, phase=new) if each.phase == old else each for each in result.phases)
+        leave(replace(result, phases=phases, not_covered=(), bridges={"port": str(job.port)}))
         tell(rank, "done")
 sys.exit(status)

@@ -81,11 +81,21 @@ def job_of(fixture: str, folder: Path, **changes: Any) -> Job:
     return replace(job, **changes)
 
 
-def start(job: Job, ranks: str) -> tuple[subprocess.CompletedProcess[str], list[Event]]:
+def edited(job: Job, path: str, old: str, new: str) -> None:
+    """Changes one place of a tree."""
+    file = Path(job.tree, "sglang/srt", path)
+    text = file.read_text("utf-8")
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new), "utf-8")
+
+
+def start(
+    job: Job, ranks: str, module: str = "flowcheck.probe.rank"
+) -> tuple[subprocess.CompletedProcess[str], list[Event]]:
     """Runs one process to its end, in an environment that knows flowcheck's source and no more of it."""
     path = Path(job.work, f"job-{job.role}.json")
     path.write_text(dumps(job), "utf-8")
-    command = [sys.executable, "-m", "flowcheck.probe.rank", str(path), ranks]
+    command = [sys.executable, "-m", module, str(path), ranks]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=job.work, env=environment, timeout=300)
     return done, [loads(Event, line) for line in done.stdout.splitlines()]

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from flowcheck.probe.protocol import Block, Limits  # noqa: E402
-from flowcheck.probe.rank.identify import Reference, identify, split  # noqa: E402
+from flowcheck.probe.rank.identify import Reference, coarsely, identify, split  # noqa: E402
 
 LAYERS, ROWS, WIDTH, RANKS = 6, 5, 16, 4
 LIMITS = Limits()
@@ -162,3 +162,77 @@ def test_states_are_taken_apart_by_the_targets_width() -> None:
     assert [tuple(each.shape) for each in split(states, 16, 4)] == [(3, 16), (3, 16)]
     assert [tuple(each.shape) for each in split(states, 20, 4)] == [(3, 20), (3, 12)]
     assert [tuple(each.shape) for each in split(states[:, :12], 16, 4)] == [(3, 4)] * 3
+
+
+# ------------------------------------------------------------------------------------------------------ half precision
+HALF = Limits.of("nccl")
+
+
+def deep(layers: int = 40) -> Reference:
+    """A stream so deep that what one layer gives is a few hundredths of it."""
+    made = torch.Generator().manual_seed(3)
+
+    def numbers() -> Any:
+        return torch.randn(ROWS, 256, generator=made)
+
+    outputs = [numbers() for _ in range(layers + 1)]
+    residuals = [torch.zeros(ROWS, 256)]
+    for k in range(1, layers + 1):
+        residuals.append(residuals[k - 1] + outputs[k - 1] + numbers())
+    boundaries = [a + b for a, b in zip(outputs, residuals, strict=True)]
+    return Reference(torch.stack(boundaries), torch.stack(outputs), torch.stack(residuals))
+
+
+DEEP = deep()
+CARRIED = 0.05 * DEEP.boundaries.norm(dim=-1, keepdim=True) / 16
+CARRIED = DEEP.boundaries + CARRIED * torch.randn(DEEP.boundaries.shape, generator=torch.Generator().manual_seed(9))
+"""The same stream on ranks that sum in another order."""
+
+
+def coarse(value: Any, whole: Any, streams: Any = CARRIED, totals: Any = None) -> Block:
+    first = identify(0, value, whole, DEEP, HALF, 0, 2)
+    totals = streams * 2 if totals is None else totals
+    (found,) = coarsely([first], [value], [whole], streams, totals, DEEP, HALF, 0, 2)
+    return found
+
+
+@pytest.mark.parametrize("k", [5, 30, 40])
+def test_what_half_precision_carried_away_is_named_by_the_ranks_own_stream(k: int) -> None:
+    value = CARRIED[k].bfloat16().float()
+    assert identify(0, value, value * 2, DEEP, HALF, 0, 2).identity != "boundary"
+    found = coarse(value, value * 2)
+    assert (found.identity, found.boundary) == ("boundary", k)
+    assert found.distance is not None
+    assert found.distance > HALF.tolerance
+
+
+def test_a_part_stays_a_part() -> None:
+    part = CARRIED[30] - DEEP.outputs[30] / 2
+    other = DEEP.residuals[30] + DEEP.outputs[30] / 2
+    streams = CARRIED.clone()
+    streams[30] = part
+    totals = CARRIED * 2
+    totals[30] = part + other
+    found = coarse(part, part + other, streams, totals)
+    assert found.identity != "boundary"
+
+
+def test_a_state_from_within_a_layer_is_no_boundary() -> None:
+    value = CARRIED[30] + 0.6 * (CARRIED[31] - CARRIED[30])
+    assert coarse(value, value * 2).identity != "boundary"
+
+
+def test_of_a_whole_state_whose_stream_is_divided_nothing_is_said() -> None:
+    """As fused all-reduces leave it: the stream is summed in the next layer, and what is captured there is whole."""
+    streams, totals = CARRIED.clone(), CARRIED * 2
+    streams[30] = (
+        streams[30] - DEEP.outputs[30] / 2 + 5 * torch.randn(ROWS, 256, generator=torch.Generator().manual_seed(4))
+    )
+    found = coarse(CARRIED[30], CARRIED[30] * 2, streams, totals)
+    assert (found.identity, found.boundary) == ("inconclusive", None)
+
+
+def test_what_is_far_from_every_boundary_is_not_named_by_the_ranks_own_stream() -> None:
+    streams = CARRIED.clone()
+    streams[30] *= 2
+    assert coarse(streams[30], streams[30] * 2, streams).identity != "boundary"

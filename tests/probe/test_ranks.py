@@ -14,8 +14,8 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from flowcheck.probe.protocol import IdsRead, Job, PhaseResult, RankResult, dumps, loads
-from tests.probe.small_trees import ROOT, job_of, probe, results, start
+from flowcheck.probe.protocol import IdsRead, PhaseResult, RankResult, dumps, loads
+from tests.probe.small_trees import ROOT, edited, job_of, probe, results, start
 
 FUSED = {"enable_flashinfer_allreduce_fusion": True}
 
@@ -69,14 +69,6 @@ def test_parts_of_sums_are_named(tmp_path: Path, reference: Path) -> None:
         for phase in rank.phases:
             assert seen(phase) == [("partial", 3), ("partial", 5), ("partial", 7)]
             assert f"rank {rank.rank} holds one of 2 parts" in phase.blocks[0].explanation
-
-
-def edited(job: Job, path: str, old: str, new: str) -> None:
-    """Changes one place of a tree."""
-    file = Path(job.tree, "sglang/srt", path)
-    text = file.read_text("utf-8")
-    assert text.count(old) == 1
-    file.write_text(text.replace(old, new), "utf-8")
 
 
 @pytest.mark.long

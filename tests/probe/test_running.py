@@ -15,8 +15,8 @@ import pytest
 from flowcheck.probe import running
 from flowcheck.probe.environment import Environment
 from flowcheck.probe.errors import ProbeError
-from flowcheck.probe.protocol import Event, IdsRead, Job
-from flowcheck.probe.running import Ran, Where, free_port, launch_command, run_job, workplace
+from flowcheck.probe.protocol import Event, IdsRead, Job, Phase, RankResult, Through, dumps, loads
+from flowcheck.probe.running import Ran, Where, collected, free_port, launch_command, run_job, workplace
 from flowcheck.probe.supervise import End
 from flowcheck.probe.verdict import LiveVerdict, judge
 from tests.probe.recorded import FIXTURES, plan_of
@@ -81,8 +81,63 @@ def test_simulated_ranks_need_no_reference(where: Where) -> None:
 
 def test_on_gpus_each_rank_is_a_process_of_its_own(where: Where) -> None:
     ran = run(where, job=job_in(where, backend="nccl"))
+    assert roles_run(where) == ["reference", "rank", "rank"]
+    assert (sorted(ran.results), ran.trouble) == ([0, 1], "")
+
+
+def test_on_gpus_what_the_environment_lacks_is_learned_from_ranks(where: Where) -> None:
+    """It serves the tree: a run on simulated ranks would import what no GPU does."""
+    ran = run(where, job=job_in(where, "lacks-until-stubbed", backend="nccl"))
+    assert roles_run(where) == ["reference", "reference", "rank", "rank"]
+    assert ran.trouble == ""
+    run(where, job=job_in(where, "lacks-until-stubbed", backend="nccl"))
+    assert roles_run(where)[4:] == ["reference", "rank", "rank"]
+
+
+def test_what_only_the_trees_own_runner_lacks_is_learned_from_the_reference(where: Where) -> None:
+    ran = run(where, job=job_in(where, "lacks-in-reference", through="model-runner"))
+    assert roles_run(where) == ["learn", "reference", "reference", "rank"]
+    assert [(each.role, each.code) for each in ran.ends] == [("learn", 0), ("reference", 0), ("rank", 0), ("rank", 0)]
+    assert (sorted(ran.results), ran.trouble) == ([0, 1], "")
+    run(where, job=job_in(where, "lacks-in-reference", through="model-runner"))
+    assert roles_run(where)[4:] == ["reference", "rank"]
+
+
+FURTHER = {"variant": "fused", "phases": (Phase("extend fused", "extend", 2, 5, ((2, 4, 6),)),)}
+
+
+def test_a_further_run_comes_after_the_first_and_goes_with_it(where: Where) -> None:
+    job = job_in(where)
+    other = replace(job, settings={**job.settings, "rename": ["extend", "extend fused"]}, **FURTHER)
+    ran = run(where, job=job, further=[other])
     assert roles_run(where) == ["learn", "reference", "rank", "rank"]
-    assert sorted(ran.results) == [0, 1]
+    assert [each.phase for each in ran.results[1].phases] == ["extend", "verify", "extend fused", "verify"]
+    assert [(each.rank, each.variant) for each in ran.ends if each.role == "rank"] == [
+        *((0, ""), (1, "")),
+        *((0, "fused"), (1, "fused")),
+    ]
+    assert (ran.trouble, ran.troubles) == ("", {})
+    reference = loads(Job, (where.work / "job-reference.json").read_bytes())
+    assert [each.name for each in reference.phases] == ["extend", "verify", "extend fused"]
+    assert collected(job, [other]).results == ran.results
+
+
+def test_a_further_run_that_dies_leaves_the_first_as_it_was(where: Where) -> None:
+    job = job_in(where)
+    other = replace(job, settings={**job.settings, "behaviour": "dies"}, **FURTHER)
+    third = replace(other, variant="third")
+    ran = run(where, job=job, further=[other, third])
+    assert ran.trouble == ""
+    assert ran.troubles["fused"] == "rank 1 died with signal 9 in forward"
+    assert ran.troubles["third"] == f"it was not run, as {ran.troubles['fused']}"
+    assert judge(plan_of(), ran.results, trouble=ran.trouble, troubles=ran.troubles).is_conclusive
+
+
+def test_after_a_run_that_died_there_is_no_further_one(where: Where) -> None:
+    job = job_in(where, "dies")
+    ran = run(where, job=job, further=[replace(job, **FURTHER)])
+    assert roles_run(where) == ["learn", "reference", "rank"]
+    assert ran.troubles == {"fused": "it was not run, as rank 1 died with signal 9 in forward"}
 
 
 def test_what_a_tree_lacks_is_learned_once(where: Where) -> None:
@@ -106,6 +161,28 @@ def test_the_tree_reads_the_draft_before_anything_is_run(where: Where) -> None:
     ran = run(where, job=job_in(where, draft="draft"))
     assert roles_run(where) == ["learn", "ids", "reference", "rank"]
     assert (ran.ids, ran.ids_unread) == (IdsRead(((2, 4, 6),), ("runner.py:1 start",)), "")
+
+
+def test_on_gpus_the_tree_reads_the_draft_too(where: Where) -> None:
+    job = job_in(where, "lacks-until-stubbed", backend="nccl", draft="draft")
+    ran = run(where, job=job, further=[replace(job, **FURTHER)])
+    assert roles_run(where) == ["ids", "reference", "reference", *["rank"] * 4]
+    assert (ran.ids, ran.ids_unread) == (IdsRead(((2, 4, 6),), ("runner.py:1 start",)), "")
+
+
+def test_the_trees_own_runner_reads_the_draft_in_the_ranks(where: Where) -> None:
+    ran = run(where, job=job_in(where, draft="draft", through="model-runner"))
+    assert roles_run(where) == ["learn", "reference", "rank"]
+    assert (ran.ids, ran.ids_unread) == (None, "")
+
+
+@pytest.mark.parametrize(("through", "unread"), [("model", "no process did that"), ("model-runner", "")])
+def test_what_the_tree_read_of_the_draft_is_collected(where: Where, through: Through, unread: str) -> None:
+    job = job_in(where, through=through)
+    assert (collected(job).ids, collected(job).ids_unread) == (None, unread)
+    read = IdsRead(((2, 4, 6),), ("runner.py:1 start",))
+    job.as_ids().result_path(0).write_text(dumps(RankResult(rank=0, stage="done", read=read)), "utf-8")
+    assert (collected(job).ids, collected(job).ids_unread) == (read, "")
 
 
 @pytest.mark.parametrize(
@@ -186,8 +263,11 @@ def test_folders_are_gone_unless_they_are_to_be_kept(tmp_path: Path) -> None:
 def test_ranks_see_nothing_of_the_users_secrets_or_paths(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "secret")
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    for name in ("RANK", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"):  # of a launcher that flowcheck itself runs under
+        monkeypatch.setenv(name, "3")
     seen = running._Running(job_in(where), HERE, where, 0.0, lambda *_: None).variables(job_in(where))
     assert "HF_TOKEN" not in seen
+    assert not {"RANK", "LOCAL_RANK", "TORCHELASTIC_RUN_ID"} & set(seen)
     assert seen["PYTHONPATH"] == str(where.imports)
     assert seen["CUDA_VISIBLE_DEVICES"] == ""
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from flowcheck.checks.rules import Rule, load_rules
-from flowcheck.probe.protocol import Block, Failure, IdsRead, PhaseResult, RankResult
+from flowcheck.probe.plan import Plan
+from flowcheck.probe.protocol import Block, Failure, IdsRead, PhaseResult, RankResult, Replay
 from flowcheck.probe.verdict import PROBE_RULES, Judged, LiveVerdict, Problem, judge
 from tests.probe.recorded import FIXTURES, Results, changed, plan_of, results_of
 
@@ -243,3 +244,118 @@ def test_many_ranks_are_named_in_words() -> None:
     base: Results = {rank: replace(results_of()[min(rank, 1)], rank=rank) for rank in range(4)}
     judged = judge(plan, changed(base, rows, ranks=(1, 2, 3)))
     assert {each.keys for each in problems(judged) if each.rule == "HS502"} == {"ranks 1, 2 and 3"}
+
+
+# ------------------------------------------------------------------------------------------- graphs, fused all-reduces
+DONE = Replay(True, apart=0.0, shape=(8, 192))
+
+
+def graph_plan(fused: str = "") -> Plan:
+    """The fixture's plan with the row of a graph that a phase of its own shows, and fusion as is said."""
+    plan = plan_of()
+    row = replace(plan.paths[2], excluded="", stands_in="verify graph", graph=True)
+    return replace(plan, paths=tuple(replace(each, fused=fused) for each in (*plan.paths[:2], row)))  # type: ignore[arg-type]
+
+
+def with_graph(*replays: Replay | None, fused: tuple[int, int] = (0, 0)) -> Results:
+    """The fixture's results, and a phase of a graph with these replays on the ranks."""
+    out = {}
+    for rank, result in results_of().items():
+        verify = next(each for each in result.phases if each.phase == "verify")
+        shape = (verify.rows or 0, verify.width or 0)
+        replay = replays[rank]
+        replay = replace(replay, shape=shape) if replay is not None and replay.shape == DONE.shape else replay
+        graph = replace(verify, phase="verify graph", replay=replay)
+        drafts = (*result.draft, replace(result.draft[-1], phase="verify graph"))
+        phases = tuple(replace(each, fused=fused[rank]) for each in (*result.phases, graph))
+        out[rank] = replace(result, phases=phases, draft=drafts)
+    return out
+
+
+def test_a_graph_that_was_replayed_on_every_rank_is_proved() -> None:
+    judged = judge(graph_plan(), with_graph(DONE, DONE))
+    assert verdicts(judged) == [PROVED, PROVED, PROVED]
+
+
+@pytest.mark.parametrize("other", [None, Replay(False, "the stream cannot be captured")])
+def test_a_graph_that_one_rank_did_not_replay_is_not_covered(other: Replay | None) -> None:
+    judged = judge(graph_plan(), with_graph(DONE, other))
+    assert verdicts(judged) == [PROVED, PROVED, APART]
+    why = f": {other.why}" if other is not None else ""
+    assert judged.paths[2].reason == f"no graph was replayed on rank 1{why}"
+
+
+@pytest.mark.parametrize(
+    ("replay", "said"),
+    [
+        (replace(DONE, apart=0.5), "their rows differ by 5.0e-01 of their length"),
+        (Replay(True, apart=None, shape=(2, 64)), "2 x 64 after the eager forward"),
+        (Replay(True, apart=None, shape=()), "none after the eager forward"),
+    ],
+)
+def test_a_replay_that_is_unlike_the_eager_forward_is_violated(replay: Replay, said: str) -> None:
+    judged = judge(graph_plan(), with_graph(DONE, replay))
+    assert verdicts(judged) == [PROVED, PROVED, VIOLATED]
+    (problem,) = problems(judged)
+    assert (problem.rule, problem.kind, problem.keys) == ("HS503", "replayed", "rank 1")
+    assert said in problem.reason
+
+
+def test_a_replay_that_was_compared_with_nothing_is_no_proof() -> None:
+    assert verdicts(judge(graph_plan(), with_graph(DONE, replace(DONE, apart=None)))) == [PROVED, PROVED, OPEN]
+
+
+def test_a_graph_is_held_against_what_the_draft_needs() -> None:
+    results = changed(with_graph(DONE, DONE), with_block(block("boundary", 0)), phase="verify graph")
+    judged = judge(graph_plan(), results)
+    assert verdicts(judged) == [PROVED, PROVED, VIOLATED]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fused", "verdict", "said"),
+    [
+        ("some", (3, 3), PROVED, ""),
+        ("some", (3, 0), APART, "no all-reduce was fused on rank 1"),
+        ("some", (0, 0), APART, "no all-reduce was fused on every rank"),
+        ("none", (0, 0), PROVED, ""),
+        ("none", (0, 2), OPEN, "rank 1 fused all-reduces, and was told not to"),
+        ("elsewhere", (0, 0), APART, "no all-reduce was fused on every rank"),
+        ("", (0, 0), PROVED, ""),
+    ],
+)
+def test_what_must_be_seen_of_fused_all_reduces(
+    wanted: str, fused: tuple[int, int], verdict: LiveVerdict, said: str
+) -> None:
+    judged = judge(graph_plan(wanted), with_graph(DONE, DONE, fused=fused))
+    assert set(verdicts(judged)) == {verdict}
+    assert {path.reason for path in judged.paths} == {said}
+
+
+def test_behind_the_limit_fusion_is_shown_by_the_rows_before_it() -> None:
+    plan = graph_plan("some")
+    plan = replace(plan, paths=(plan.paths[0], replace(plan.paths[1], fused="elsewhere")))
+    results = changed(results_of(), lambda phase: replace(phase, fused=4), phase="extend")
+    assert verdicts(judge(plan, results)) == [PROVED, PROVED]
+
+
+def test_trouble_of_a_further_run_leaves_the_first_alone() -> None:
+    plan = graph_plan()
+    plan = replace(plan, paths=(*plan.paths[:2], replace(plan.paths[2], variant="fused")))
+    judged = judge(plan, with_graph(DONE, DONE), troubles={"fused": "rank 1 died"})
+    assert verdicts(judged) == [PROVED, PROVED, OPEN]
+    assert judged.paths[2].reason == "rank 1 died"
+    assert verdicts(judge(plan, with_graph(DONE, DONE), trouble="rank 0 died")) == [OPEN, OPEN, PROVED]
+
+
+# ------------------------------------------------------------------------------------------------- the tree's own start
+def test_a_start_that_tells_otherwise_and_ends_alike_counts() -> None:
+    results = changed(results_of(), lambda phase: replace(phase, told=(None, *phase.told)))
+    assert verdicts(judge(plan_of(), results)) == [PROVED, PROVED, APART]
+
+
+def test_a_start_that_tells_otherwise_and_ends_otherwise_says_nothing_of_the_path() -> None:
+    results = changed(results_of("probe-states-differ"), lambda phase: replace(phase, told=((1, 2, 3),)))
+    judged = judge(plan_of(), results)
+    assert verdicts(judged) == [APART, APART, APART]
+    assert judged.paths[0].reason.startswith("the tree told its target [1, 2, 3] here")
+    assert problems(judged) == set()

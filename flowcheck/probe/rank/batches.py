@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -19,7 +20,23 @@ def token_ids(rows: int, vocabulary: int, seed: int) -> list[int]:
     return [(seed + 3 + step * index) % vocabulary for index in range(rows)]
 
 
-def batch(tree: Tree, phase: Phase, vocabulary: int, device: Any, seed: int, attention: Any, states: Any = None) -> Any:
+def places(rows: int, device: Any, first: int = 0) -> Any:
+    """Where the keys of tokens are kept."""
+    return torch.arange(first, first + rows, device=device)
+
+
+def batch(
+    tree: Tree,
+    phase: Phase,
+    vocabulary: int,
+    device: Any,
+    seed: int,
+    attention: Any,
+    states: Any = None,
+    *,
+    first_place: int = 0,
+    pools: Mapping[str, Any] | None = None,
+) -> Any:
     """One forward's batch that asks for the states of all rows.
 
     Args:
@@ -30,6 +47,8 @@ def batch(tree: Tree, phase: Phase, vocabulary: int, device: Any, seed: int, att
         seed: Of the tokens.
         attention: The backend.
         states: For a draft's batch: what the target gave.
+        first_place: Where the keys of the first token are kept.
+        pools: What holds keys, by the names of the batch's attributes; without it nothing does.
 
     Raises:
         Unbridged: the tree has no such batch or mode.
@@ -52,10 +71,10 @@ def batch(tree: Tree, phase: Phase, vocabulary: int, device: Any, seed: int, att
         "tokens": torch.tensor(token_ids(rows, vocabulary, seed), dtype=torch.int64, device=device),
         "slots": torch.arange(requests, device=device),
         "lengths": torch.full((requests,), tokens, dtype=torch.int64, device=device),
-        "lengths_cpu": torch.full((requests,), tokens, dtype=torch.int64),
+        "lengths_cpu": torch.full((requests,), tokens, dtype=torch.int64, device="cpu"),
         "lengths32": torch.full((requests,), tokens, **small),
         "lengths_list": [tokens] * requests,
-        "places": torch.arange(rows, device=device),
+        "places": places(rows, device, first_place),
         "positions": positions,
         "positions3": positions.repeat(3, 1),
         "zeros32": torch.zeros(requests, **small),
@@ -72,7 +91,7 @@ def batch(tree: Tree, phase: Phase, vocabulary: int, device: Any, seed: int, att
     setattr(made, table["backend"], attention)
     for name in tree.names["attention"]["pools"]:
         try:
-            setattr(made, name, pool())
+            setattr(made, name, pool() if pools is None else pools[name])
         except AttributeError:
             continue
     if verify or states is not None:

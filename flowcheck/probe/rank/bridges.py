@@ -67,9 +67,15 @@ def publish(tree: Tree, job: Job, rank: int) -> tuple[Any, str, str]:
         }
         known = fields_of(cls)
         wanted = {**filled(table["given"], values), **job.settings}
+        if job.through == "model-runner":
+            wanted |= filled(tree.names["runner"]["arguments"], {"listens": f"{job.address}:{job.port}"})
+        if records(job):
+            most = max(phase.requests for phase in job.phases if phase.graph)
+            wanted |= filled(tree.names["runner"]["records"], {"requests": most})
         given = {key: value for key, value in wanted.items() if key in known}
         try:
             made = cls(**given)
+            _speculating(tree, job, made)
             return made, f"{table['cls']}(...), {attention}", _publish(tree, made, rank)
         except Unbridged:
             raise
@@ -78,7 +84,25 @@ def publish(tree: Tree, job: Job, rank: int) -> tuple[Any, str, str]:
     made = _bare(cls, given)
     if made is None:
         raise Unbridged(f"{table['cls']} refuses its arguments: {'; '.join(refused)}")
+    _speculating(tree, job, made)
     return made, f"{table['cls']} without its own checks ({'; '.join(refused)})", _publish(tree, made, rank)
+
+
+def records(job: Job) -> bool:
+    """Whether the tree's own runner is to record graphs."""
+    graphs = any(phase.graph for phase in job.phases)
+    return job.through == "model-runner" and job.backend == "nccl" and job.role == "rank" and graphs
+
+
+def _speculating(tree: Tree, job: Job, arguments: Any) -> None:
+    """Lets the tree's own runner read the draft. Not for the reference, which has only to compute."""
+    if job.through != "model-runner" or job.role == "reference" or job.draft is None:
+        return
+    known = fields_of(type(arguments))
+    values = {"draft": job.draft, "algorithm": job.algorithm}
+    for name, value in filled(tree.names["runner"]["speculates"], values).items():
+        if name in known:
+            object.__setattr__(arguments, name, value)
 
 
 def _bare(cls: Any, given: dict[str, Any]) -> Any:
@@ -93,6 +117,11 @@ def _bare(cls: Any, given: dict[str, Any]) -> Any:
     return made
 
 
+def local_rank(rank: int) -> int:
+    """The number of a rank on its machine, which is that of its GPU."""
+    return int(os.environ.get("LOCAL_RANK", rank))
+
+
 def dtype_name(job: Job) -> str:
     """The type that the target is built in: full precision where the tree can compute in it, so not with a GPU's kernels."""
     return "float32" if job.backend == "gloo" else "bfloat16"
@@ -104,7 +133,11 @@ def _publish(tree: Tree, arguments: Any, rank: int) -> str:
         given: dict[str, Any] = dict(table["context_given"])
         if (ranks := tree.find(table["context_module"], table["ranks"])) is not None:
             known = fields_of(ranks)
-            given[table["context_ranks"]] = ranks(**{name: rank for name in table["rank_fields"] if name in known})
+            numbers = {
+                **dict.fromkeys(table["rank_fields"], rank),
+                **dict.fromkeys(table["gpu_fields"], local_rank(rank)),
+            }
+            given[table["context_ranks"]] = ranks(**{name: each for name, each in numbers.items() if name in known})
         _with(function, arguments, given)
         return f"{table['context_module']}.{table['context']}"
     for name in table["functions"]:
@@ -210,7 +243,7 @@ def join(tree: Tree, job: Job, rank: int, arguments: Any, model_config: Any) -> 
     values = {
         "ranks": job.ranks,
         "rank": rank,
-        "local_rank": int(os.environ.get("LOCAL_RANK", rank)),
+        "local_rank": local_rank(rank),
         "method": "env://" if under_torchrun else f"tcp://{job.address}:{job.port}",
         "backend": job.backend,
         "timeout": int(job.limits.collective_seconds),

@@ -16,7 +16,10 @@ import torch
 
 from flowcheck.probe.protocol import Block, Limits
 
-__all__ = ["Reference", "against_own", "deviation", "distance", "identify", "split"]
+__all__ = ["Reference", "against_own", "coarsely", "deviation", "distance", "identify", "rows_to_name", "split"]
+
+MOST_ROWS = 256
+"""Of larger batches some rows stand for all: a reference of thousands of rows of each layer would take gigabytes on each rank."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,13 @@ def name_of(boundary: int, last: int) -> str:
     if boundary == last:
         return f"boundary {boundary} (what leaves the last layer)"
     return f"boundary {boundary}"
+
+
+def rows_to_name(rows: int) -> list[int] | None:
+    """Which rows of a batch are kept and named, evenly from the first to the last; None for all."""
+    if rows <= MOST_ROWS:
+        return None
+    return [index * (rows - 1) // (MOST_ROWS - 1) for index in range(MOST_ROWS)]
 
 
 def _relative(these: Any, those: Any) -> Any:
@@ -200,6 +210,69 @@ def against_own(
         said = f"from boundary {first} on these ranks compute something else than one rank, so nothing can be compared"
         out.append(replace(block, identity="inconclusive", explanation=said))
     return out
+
+
+COARSE = Limits(tolerance=5e-3, margin=6.0)
+"""For what half precision makes of one number in one process: rounded once or twice, and summed in no other order."""
+
+NOISE = 0.25
+"""How far sums in another order may have carried a boundary in half precision: beyond that ranks compute something else."""
+
+
+def coarsely(
+    blocks: Sequence[Block],
+    values: Sequence[Any],
+    wholes: Sequence[Any],
+    streams: Any,
+    totals: Any,
+    reference: Reference,
+    limits: Limits,
+    rank: int,
+    ranks: int,
+) -> list[Block]:
+    """Names what half precision has carried away from the reference by what entered the layers of this rank itself.
+
+    After some thirty layers the order of sums alone makes several hundredths, and what is that far from a boundary may look like
+    a part of it. A block that equals what this rank has at boundary k, to the rounding of one number, is boundary k where all
+    ranks have that alike, so that it is no part, and where no other boundary of the reference is nearer to it. Where this rank
+    has only a part of boundary k (it is summed in the next layer), and all ranks have the block alike, nothing tells noise from
+    another state.
+
+    Args:
+        blocks: As they were identified.
+        values: Their numbers.
+        wholes: Their sums over the ranks, or None.
+        streams: See :func:`deviation`, likewise the rest.
+        totals: See there.
+        reference: See there.
+        limits: See there.
+        rank: See there.
+        ranks: See there.
+    """
+    own, of = Reference(streams, streams, torch.zeros_like(streams)), reference.boundaries.double()
+    alike = [distance(total / ranks, stream) <= limits.tolerance for total, stream in zip(totals, streams, strict=True)]
+    out = []
+    for block, value, whole in zip(blocks, values, wholes, strict=True):
+        if block.identity == "boundary" or value.shape != of.shape[1:] or not bool(torch.isfinite(value).all()):
+            out.append(block)
+            continue
+        far = _relative(value.double(), of).amax(dim=-1)
+        near = int(far.argmin())
+        away = float(far[near])
+        found = identify(block.index, value, None, own, COARSE, rank, ranks)
+        if away <= NOISE and found.identity == "boundary" and found.boundary == near and alike[near]:
+            out.append(replace(found, distance=away))
+        elif away <= NOISE and not alike[near] and _is_alike(value, whole, limits, ranks):
+            last = of.shape[0] - 1
+            said = f"{away:.2g} from {name_of(near, last)}, of which each rank has a part: that may be another order of sums"
+            out.append(Block(block.index, "inconclusive", None, said, away))
+        else:
+            out.append(block)
+    return out
+
+
+def _is_alike(value: Any, whole: Any, limits: Limits, ranks: int) -> bool:
+    return whole is not None and distance(whole / ranks, value) <= limits.tolerance
 
 
 def _apart(of: Reference, best: int) -> tuple[float, int]:

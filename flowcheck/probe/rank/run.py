@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from flowcheck.probe.protocol import Job, Phase, RankResult
-from flowcheck.probe.rank import bridges, device, draft, ids, models, stubs
+from flowcheck.probe.rank import bridges, device, draft, ids, models, runner, stubs
 from flowcheck.probe.rank.fake import simulated
 from flowcheck.probe.rank.output import Progress
 from flowcheck.probe.rank.state import Rank, failure_of
@@ -57,7 +57,7 @@ def imported(job: Job, progress: Progress, roots: Sequence[str]) -> Imported:
     tree.tells(cls)
     if job.draft_architecture is not None and job.role != "reference":
         models.class_named(tree, job.draft_architecture)
-    for table in ("arguments", "parallel", "config", "batch"):
+    for table in ("arguments", "parallel", "config", "batch", *(["runner"] if job.through == "model-runner" else [])):
         tree.module(job.names[table]["module"])
     if job.backend != "nccl":
         bridges.positions_of_a_gpu(tree)
@@ -103,13 +103,21 @@ def _run(me: Rank, given: Imported) -> None:
     dtype = getattr(torch, bridges.dtype_name(job))
     me.progress.begin("ranks")
     _port_is_free(me)
-    model_config = own if own is not None else bridges.stand_in_config(tree, config, shape, dtype)
-    me.bridges["groups"] = ", ".join(bridges.join(tree, job, me.rank, arguments, model_config))
     faked = job.backend == "fake"
+    through_runner = job.through == "model-runner" and not faked
+    if not through_runner:
+        model_config = own if own is not None else bridges.stand_in_config(tree, config, shape, dtype)
+        me.bridges["groups"] = ", ".join(bridges.join(tree, job, me.rank, arguments, model_config))
     context = simulated(tree) if faked else contextlib.nullcontext()
     with context, where, models.default_dtype(dtype), torch.no_grad():
-        target = Target(me, tree, shape, where)
-        target.build(cls, config)
+        target: Target
+        if through_runner:
+            runner.prepare(job)
+            target = own_target = runner.RunnerTarget(me, tree, shape, where)
+            own_target.start(arguments, own)
+        else:
+            target = Target(me, tree, shape, where)
+            target.build(cls, config)
         me.stubs = tuple(sorted(finder.found))
         if job.role == "reference":
             target.refer()
@@ -158,8 +166,12 @@ def _port_is_free(me: Rank) -> None:
 
 
 def _say_what_is_not_covered(me: Rank) -> None:
-    me.lacks("recorded graphs", "forwards are eager ones")
-    me.lacks("attention", "keys and values are mixed by the probe's own backend")
+    if any(each.replay is not None and each.replay.done for each in me.phases):
+        me.lacks("when a graph is replayed", "graphs are recorded by the probe, for a batch of its own")
+    else:
+        me.lacks("recorded graphs", "forwards are eager ones")
+    if me.job.through != "model-runner":
+        me.lacks("attention", "keys and values are mixed by the probe's own backend")
     me.lacks("choice of the mode", "the batches are made by the probe and ask for all rows")
     if me.job.backend == "nccl":
         return

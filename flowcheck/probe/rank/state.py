@@ -87,7 +87,7 @@ def failure_of(error: BaseException, me: Rank) -> Failure:
     about: Any = "tree" if inside else "probe"
     if isinstance(error, (NoHook, Unbridged)):
         about = "tree" if isinstance(error, NoHook) else "probe"
-    if isinstance(error, (MemoryError, OSError)) or me.progress.stage == "ranks":
+    if isinstance(error, (MemoryError, OSError)) or me.progress.stage == "ranks" or _is_of_device(error):
         about = "machine"
     return Failure(
         stage=me.progress.stage,
@@ -97,6 +97,15 @@ def failure_of(error: BaseException, me: Rank) -> Failure:
         missing=stubs.missing_root(error, me.job.package),
         about=about,
     )
+
+
+DEVICE_ERRORS = {"OutOfMemoryError", "AcceleratorError", "DistBackendError"}
+"""How PyTorch calls that a GPU has no room, or has failed, or cannot talk to others: by name, as releases differ."""
+
+
+def _is_of_device(error: BaseException) -> bool:
+    named = {each.__name__ for each in type(error).__mro__}
+    return bool(named & DEVICE_ERRORS) or (isinstance(error, RuntimeError) and str(error).startswith("CUDA "))
 
 
 def _short(filename: str, job: Job) -> str:

@@ -57,20 +57,23 @@ def _parts(owner: Any, rows: int, table: Mapping[str, Any]) -> tuple[int, ...]:
     return ()
 
 
-def logical(name: str, shape: tuple[int, ...], seed: int, *, scale: float | None = None) -> Any:
-    """A matrix by its name: the same on every rank.
+def logical(name: str, shape: tuple[int, ...], seed: int, *, scale: float | None = None, device: Any = "cpu") -> Any:
+    """A matrix by its name: the same on every rank. It is drawn where it is needed: a processor would take minutes for what a GPU
+    draws at once. GPUs of one kind draw the same; where they are of several kinds, ranks compute something else than one rank,
+    and that shows.
 
     Args:
         name: Path of the parameter.
         shape: Of the undivided matrix; the last dimension is the fan-in.
         seed: Of the job.
         scale: Standard deviation instead of 1/√fan_in.
+        device: Where it is drawn, whatever PyTorch's default is now.
     """
     digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+    generator = torch.Generator(device=device).manual_seed(int.from_bytes(digest[:7], "big"))
     if scale is None:
         scale = 1 / math.sqrt(shape[-1]) if len(shape) > 1 else 0.1
-    return torch.randn(shape, generator=generator, dtype=torch.float32) * scale
+    return torch.randn(shape, generator=generator, dtype=torch.float32, device=device).mul_(scale)
 
 
 def load(
@@ -101,7 +104,7 @@ def load(
         shape = whole.shapes[name]
         rows = getattr(owner, table["rows"], None)
         scale = 1.0 if rows is not None and "head" not in name.rpartition(".")[0].rpartition(".")[2] else None
-        value = logical(name, shape, seed, scale=scale).to(parameter.device)
+        value = logical(name, shape, seed, scale=scale, device=parameter.device)
         if note := _load(parameter, value, _Place(name, owner, whole.parts.get(name, ()), rows, rank, ranks), table):
             notes.add((name, note))
     return sorted(notes)

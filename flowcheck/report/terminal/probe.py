@@ -185,7 +185,7 @@ def _ended(bad: Sequence[ProbeRank], width: int) -> list[Text]:
     """Processes that did not end well, with their last words."""
     lines: list[Text] = []
     for each in bad:
-        who = f"rank {each.rank}" if each.role == "rank" else each.role
+        who = f"rank {each.rank}{f' ({each.run})' if each.run else ''}" if each.role == "rank" else each.role
         said = f": {each.error}" if each.error else ""
         code = f", exit code {each.exit_code}" if each.exit_code is not None else ""
         at = f" in {each.stage}" if each.stage else ""
