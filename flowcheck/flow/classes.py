@@ -6,10 +6,12 @@ which ranks may share the work.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
+from typing import Any
 
 from flowcheck.data import rules_dir
 from flowcheck.flow import targets
@@ -32,12 +34,15 @@ from flowcheck.interp.engine import Interpreter
 from flowcheck.interp.frames import Budget, Dead
 from flowcheck.interp.kernels import MIXED
 from flowcheck.interp.trails import Site
-from flowcheck.interp.values import ClassV, FuncV
+from flowcheck.interp.values import ClassV, FuncV, Known
 from flowcheck.program.modules import Module, Program
 from flowcheck.source import Tree
 from flowcheck.syntax import SyntaxStore, ir
 
 __all__ = ["class_facts", "target_classes"]
+
+STEPS = 1_500_000
+"""A forward that takes more is given up: that of a class takes a tenth of it, where the kinds of its layers are known."""
 
 Progress = Callable[[str], None]
 
@@ -90,6 +95,11 @@ class Asking:
     def __post_init__(self) -> None:
         self.program = Program(SyntaxStore(self.tree, None))
 
+    @functools.cached_property
+    def _plain(self) -> Interpreter:
+        """An interpreter that knows classes, and runs no forward."""
+        return self._forwarding(self.witnesses.deployments[0]).interpreter()
+
     def facts(self, only: Sequence[str]) -> Iterator[ClassFacts]:
         """Every class, or those of these names. Raises LookupError."""
         known = list(self.registered())
@@ -112,7 +122,7 @@ class Asking:
     # ---------------------------------------------------------------------------------------------------- classes
     def registered(self) -> Iterator[tuple[TargetClass, ClassV]]:
         """The classes that the tree registers, by name: the first of those that have one name."""
-        it = self._forwarding(self.witnesses.deployments[0]).interpreter()
+        it = self._plain
         found: dict[str, ClassV] = {}
         for module in sorted(self._modules(it), key=lambda module: module.path):
             for cls in targets.entries(it, self.words, module):
@@ -131,9 +141,9 @@ class Asking:
                 yield module
 
     def _is_draft(self, cls: ClassV) -> bool:
-        """Whether the file of a class takes states in that a speculative input carries: then it is a draft's, not a target's."""
-        taken = f".{self.words.phase.speculative_input}.{self.words.target.states_attribute}"
-        return taken.encode() in self.program.corpus.files.get(cls.module.path, b"")
+        """Whether the file of a class, or of a base, takes in states that a speculative input carries: it is a draft's then."""
+        taken = f".{self.words.phase.speculative_input}.{self.words.target.states_attribute}".encode()
+        return any(taken in text for text in self._sources(cls))
 
     def _described(self, it: Interpreter, cls: ClassV, others: dict[str, ClassV]) -> TargetClass:
         hook, hook_at = "", None
@@ -180,12 +190,24 @@ class Asking:
         if not any(re.search(rb"\b%s\b" % re.escape(name.encode()), text) for name in self.hooked for text in sources):
             return ()
         it = targets.model_interpreter(self.program, self.words, self.scenario)
-        config = self.witnesses.configuration(cls.name, self.witnesses.layers[0], sources, self.words)
+        config = self._configuration(cls, self.witnesses.layers[0])
         try:
             made = targets.target_of(it, self.words, [target.name], config)
             return no_hook(it, self.words, made, hooks_of(self.words, self.scenario.algorithm)[0]).inner
         except (targets.NoTarget, Dead, Budget):
             return ()
+
+    def _configuration(self, cls: ClassV, layers: int) -> dict[str, Any]:
+        """A configuration for a class, of the type that its constructor is annotated with, where that is a class of the tree."""
+        it = self._plain
+        told = targets.annotated(it, self.words, cls)
+        written = (
+            classes.class_attr(it, told, self.words.configurations.type_key, it.base_state)
+            if told is not None
+            else None
+        )
+        kind = written.value if isinstance(written, Known) and isinstance(written.value, str) else ""
+        return self.witnesses.configuration(cls.name, layers, self._sources(cls), self.words, kind)
 
     def _sources(self, cls: ClassV) -> list[bytes]:
         """The files in which a class and its bases are defined."""
@@ -208,7 +230,7 @@ class Asking:
         phase: str = "extend",
     ) -> ClassRun:
         forwarding = self._forwarding(words)
-        config = self.witnesses.configuration(cls.name, layers, self._sources(cls), self.words)
+        config = self._configuration(cls, layers)
         (found,) = capture(forwarding, cls.name, config, None, (phase,), told)
         model = forwarding.it.config.tensors if forwarding.it is not None else None
         raised, raised_at = found.raised if found.raised is not None else ("", None)
@@ -250,6 +272,7 @@ class Asking:
                 kernels=self.kernels,
                 settings={self.words.entry.algorithm_argument: self.scenario.algorithm, **self.scenario.settings},
                 program=self.program,
+                steps=STEPS,
             )
         return self.forwardings[words.name]
 

@@ -74,6 +74,7 @@ class Forwarding:
         kernels: Kernels | None = None,
         settings: Mapping[str, object] | None = None,
         rows: int = 37,
+        steps: int = 30_000_000,
         program: Program | None = None,
     ) -> None:
         self.tree = tree
@@ -81,6 +82,7 @@ class Forwarding:
         self.tp = tp
         self.fusion = fusion
         self.rows = rows
+        self.steps = steps
         self.words = words if words is not None else load_vocabulary(rules_dir() / "vocabulary.toml")
         self.kernels = kernels if kernels is not None else load_kernels(rules_dir() / "kernels.toml")
         self.settings = dict(settings or {})
@@ -146,7 +148,7 @@ class Forwarding:
             tensors=model,
             max_unroll=1024,
             max_recorded=1024,
-            max_steps=30_000_000,
+            max_steps=self.steps,
             max_depth=120,
         )
         for name in words.device_attributes:

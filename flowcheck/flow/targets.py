@@ -21,7 +21,7 @@ from flowcheck.interp.values import FALSE, NONE, TRUE, ClassV, Known, Ref, Unkno
 from flowcheck.program.modules import Module, Program
 from flowcheck.syntax import ir
 
-__all__ = ["NoTarget", "Target", "entries", "model_interpreter", "registered", "target_of"]
+__all__ = ["NoTarget", "Target", "annotated", "entries", "model_interpreter", "registered", "target_of"]
 
 MOST_LAYERS = 512
 """Loops over the layers of a model are followed one by one: no model has more."""
@@ -143,11 +143,11 @@ def target_of(
 
 def config_of(it: Interpreter, words: Vocabulary, cls: ClassV, raw: Mapping[str, Any], label: str = "config") -> Ref:
     """The configuration as a loader hands it to a model class."""
-    told = _annotated(it, words, cls)
+    told = annotated(it, words, cls)
     return configuration(it, words, {**words.models.stored, **raw}, label, raises=False, told=told)
 
 
-def _annotated(it: Interpreter, words: Vocabulary, cls: ClassV) -> ClassV | None:
+def annotated(it: Interpreter, words: Vocabulary, cls: ClassV) -> ClassV | None:
     """The class of configuration that the model's constructor says it takes, if that is one of the tree."""
     for b in cls.mro:
         for s in b.node.body:

@@ -42,25 +42,28 @@ class Witnesses(_Table):
     per_layer: dict[str, tuple[str, ...]]
     deployments: tuple[DeploymentWords, ...]
 
-    def configuration(self, name: str, layers: int, sources: Iterable[bytes], words: Vocabulary) -> dict[str, Any]:
+    def configuration(
+        self, name: str, layers: int, sources: Iterable[bytes], words: Vocabulary, kind: str = ""
+    ) -> dict[str, Any]:
         """A configuration for a class whose code is in ``sources``. A wrapper that reads a part of its configuration for its
-        text model is given that part."""
+        text model is given that part. ``kind``: the type that the class says its configuration has."""
         texts = tuple(sources)
         keys: dict[str, Any] = {k: None if v == "none" else v for k, v in self.keys.items()}
         keys["num_hidden_layers"] = layers
+        written = {words.configurations.type_key: kind} if kind else {}
         for key, kinds in self.per_layer.items():
             spelled = [kind for kind in kinds if any(kind.encode() in text for text in texts)]
             keys.update({key: [spelled[i % len(spelled)] for i in range(layers)]} if spelled else {})
         for path in words.configurations.text_parts:
             parts = path.split(".")
             if all(any(re.search(rb"\.%s\b" % part.encode(), text) for text in texts) for part in parts):
-                whole: dict[str, Any] = {"architectures": [name], **keys}
+                whole: dict[str, Any] = {"architectures": [name], **written, **keys}
                 inner = whole
                 for part in parts:
                     inner = inner.setdefault(part, {})
                 inner.update(keys)
                 return whole
-        return {"architectures": [name], **keys}
+        return {"architectures": [name], **written, **keys}
 
 
 def load_witnesses(path: Path) -> Witnesses:

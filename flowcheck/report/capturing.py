@@ -16,6 +16,9 @@ from flowcheck.report.source_text import plain
 PerRank = Literal["complete", "partial", "scattered"]
 RANKS: dict[Reach, PerRank] = {Reach.COMPLETE: "complete", Reach.PARTIAL: "partial", Reach.SCATTERED: "scattered"}
 
+HANDED_OVER = "workers, runners and buffers hand what the logits processor stores to the draft as it is, on every rank"
+"""Nobody has followed the states there."""
+
 __all__ = ["assumptions_of", "capture_rows", "intake_part", "label_of", "open_rows"]
 
 
@@ -176,7 +179,12 @@ def assumptions_of(facts: PairFacts) -> list[model.Assumption]:
             users.setdefault(f"deployed on {facts.deployment}", [label_of(row) for row in facts.rows])
         text = "kernels, linear layers and collectives do what their contracts say; captured states are named by layer"
         users.setdefault(text, [label_of(row) for row in facts.rows])
+        users.setdefault(HANDED_OVER, [label_of(row) for row in facts.rows])
     return [
-        model.Assumption(id="capture", text=plain(text), used_by=list(dict.fromkeys(labels)))
+        model.Assumption(
+            id="handed-over" if text == HANDED_OVER else "capture",
+            text=plain(text),
+            used_by=list(dict.fromkeys(labels)),
+        )
         for text, labels in users.items()
     ]

@@ -59,7 +59,8 @@ def test_the_page_leads_with_the_pair() -> None:
         "",
     ]
     assert lines[14].startswith("mode: FULL proved on 3/3 flows (speculative/eagle_worker.py:372,")
-    assert lines[-1] == "6 questions: 6 proved, 0 violated, 0 unproved; 4 assumptions"
+    assert lines[-1] == "6 questions: 6 proved, 0 violated, 0 unproved; 5 assumptions"
+    assert any(line.endswith("[handed-over]") for line in lines)
 
 
 def test_what_the_tree_captures_is_in_the_document() -> None:
