@@ -91,6 +91,7 @@ class Asking:
     witnesses: Witnesses = field(default_factory=lambda: load_witnesses(rules_dir() / "witnesses.toml"))
     forwardings: dict[str, Forwarding] = field(default_factory=dict)
     hooked: tuple[str, ...] = ()
+    untyped: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.program = Program(SyntaxStore(self.tree, None))
@@ -170,7 +171,10 @@ class Asking:
         inner = self._run(cls, Purpose.INNER, plain, first, (_between(first),))
         if inner.raised or inner.question or not inner.states:
             untold = self._run(cls, Purpose.UNTOLD, plain, first, ())
-            return ClassFacts(target, (inner, untold))
+            if not (untold.raised or untold.question) or cls.name in self.untyped:
+                return ClassFacts(target, (inner, untold))
+            self.untyped.add(cls.name)  # the class of its configuration may ask for what no witness writes
+            return self.asked(target, cls)
         runs = [inner, self._run(cls, Purpose.INNER, plain, first, (_between(first),), "verify")]
         runs.append(self._run(cls, Purpose.AGAIN, plain, first, (_between(first)[:1], _between(first))))
         runs += [self._run(cls, Purpose.INNER, plain, layers, (_between(layers),)) for layers in others]
@@ -206,7 +210,8 @@ class Asking:
             if told is not None
             else None
         )
-        kind = written.value if isinstance(written, Known) and isinstance(written.value, str) else ""
+        known = isinstance(written, Known) and isinstance(written.value, str) and cls.name not in self.untyped
+        kind = str(written.value) if known and isinstance(written, Known) else ""
         return self.witnesses.configuration(cls.name, layers, self._sources(cls), self.words, kind)
 
     def _sources(self, cls: ClassV) -> list[bytes]:
