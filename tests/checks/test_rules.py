@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from flowcheck.checks.capture_layers import LAYER_CHECKS
+from flowcheck.checks.class_wiring import CLASS_RULES
 from flowcheck.checks.pairs import SPEAKS_OF
 from flowcheck.checks.rules import RuleError, Severity, load_rules
 from flowcheck.checks.run import CHECKS, run_checks, selection
@@ -23,7 +24,7 @@ def overlay(folder: Path, text: str, name: str = "team.toml") -> Path:
 
 def test_every_shipped_rule_has_its_function_and_every_function_its_rule() -> None:
     assert [rule.id for rule in load_rules()] == sorted(
-        {*CHECKS, *LAYER_CHECKS, *SPEAKS_OF, *WIDTH_CHECKS, *PROBE_RULES}
+        {*CHECKS, *LAYER_CHECKS, *SPEAKS_OF, *WIDTH_CHECKS, *PROBE_RULES, *CLASS_RULES}
     )
 
 
