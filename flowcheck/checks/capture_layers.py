@@ -14,11 +14,10 @@ from flowcheck.checks.rules import Rule, RuleBook
 from flowcheck.checks.run import ordered
 from flowcheck.draft import Pairing, Reading, Trained
 from flowcheck.flow.facts import Path, Place, Step
-from flowcheck.flow.pair_facts import CaptureRow, PairFacts, Reach, Repair, State, describe
+from flowcheck.flow.pair_facts import ALL_ROWS, CaptureRow, PairFacts, Reach, Repair, State, describe, spoken
 
-__all__ = ["LAYER_CHECKS", "RowEnd", "layer_findings", "row_ends", "spoken"]
+__all__ = ["LAYER_CHECKS", "RowEnd", "layer_findings", "row_ends"]
 
-ALL_ROWS = "all rows"
 EMBEDDING = 0
 
 
@@ -137,11 +136,6 @@ def _why_taken_open(facts: PairFacts) -> str:
     if took is None or took.raises is not None or took.takes_states is False:
         return ""
     return took.altered or took.open
-
-
-def spoken(boundaries: Sequence[int | None]) -> str:
-    """Boundaries as text: "3, 31, 59"; "?" is a state that is no boundary."""
-    return ", ".join("?" if each is None else str(each) for each in boundaries) or "nothing"
 
 
 def _needed(trained: Trained) -> str:

@@ -13,11 +13,10 @@ from flowcheck.checks.rules import RuleBook, Severity
 from flowcheck.checks.run import ordered
 from flowcheck.flow.class_facts import ClassFacts, ClassRun, Purpose
 from flowcheck.flow.facts import Place
-from flowcheck.flow.pair_facts import Reach, describe
+from flowcheck.flow.pair_facts import ALL_ROWS, Reach, describe, spoken
 
 __all__ = ["CLASS_RULES", "Cell", "ClassEnd", "ClassSubject", "Question", "class_ends", "class_findings"]
 
-ALL_ROWS = "all rows"
 UNPROVED = "HS219"
 CLASS_RULES = frozenset(
     {"HS202", "HS204", "HS206", "HS207", "HS208", "HS209", "HS210", "HS211", "HS212", "HS213", UNPROVED}
@@ -94,7 +93,9 @@ def _cells(facts: ClassFacts) -> Iterator[Cell]:
         if cls.inner:
             yield _violated(Question.HOOK, "HS206", "wrapper", cls.place, subject=cls.name, found=", ".join(cls.inner))
         return
-    if cls.lacks:
+    if cls.lacks and cls.computed:
+        yield _open(Question.HOOK, f"{', '.join(cls.lacks)} may be computed by the class", cls.place)
+    elif cls.lacks:
         yield _violated(Question.HOOK, "HS206", "lacks", cls.place, keys=", ".join(cls.lacks))
     else:
         yield Cell(Question.HOOK, Verdict.PROVED)
@@ -118,23 +119,25 @@ def _cells(facts: ClassFacts) -> Iterator[Cell]:
         (Question.AUX, [cell for run in extend for cell in _concat(run)]),
         (Question.PATHS, [cell for run in plain if run.phase != "extend" for cell in _phase(run, extend[0])]),
         (Question.SAME, [] if values else list(_same(facts, extend[0]))),
-        (Question.ENDS, list(_ends(facts))),
+        (Question.ENDS, [] if values else list(_ends(facts))),
         (Question.SUMS, list(_sums(facts.runs))),
         (Question.ROWS, list(_rows(facts.runs))),
     ):
-        if not cells and not (values and question is Question.SAME):
+        if not cells and not (values and question in (Question.SAME, Question.ENDS)):
             yield Cell(question, Verdict.PROVED)
         yield from _first_of_each(cells)
     again = next((run for run in facts.runs if run.purpose is Purpose.AGAIN), None)
-    if again is not None and not again.question and again.boundaries != extend[0].boundaries:
-        expected, found = _spoken(extend[0].boundaries), again.raised or _spoken(again.boundaries)
+    if again is not None and (again.question or _unknown(again)):
+        yield _open(Question.READ, again.question or _unknown(again), again.processor)
+    elif again is not None and again.boundaries != extend[0].boundaries:
+        expected, found = spoken(extend[0].boundaries), again.raised or spoken(again.boundaries)
         yield _violated(Question.READ, "HS207", "again", _told_at(facts), expected=expected, found=found)
 
 
 def _trouble(run: ClassRun) -> Iterator[Cell]:
     """Why nothing, or not all, is captured of what lies between layers."""
     ids = run.told[-1] or ()
-    fields = {"keys": _spoken(ids)}
+    fields = {"keys": spoken(ids)}
     if run.question:
         yield _open(Question.VALUE, run.question, run.processor)
     elif run.raised and run.in_setter:
@@ -145,7 +148,7 @@ def _trouble(run: ClassRun) -> Iterator[Cell]:
         question = Question.AUX if run.kept else Question.READ
         yield _violated(question, rule, key, run.raised_at or run.processor, reason=after, **fields)
     elif all(state.certain for state in run.states) and len(run.states) != len(ids):
-        found = _spoken(run.boundaries)
+        found = spoken(run.boundaries)
         yield _violated(Question.READ, "HS207", "some", _kept_at(run), found=found, **fields)
 
 
@@ -172,17 +175,19 @@ def _concat(run: ClassRun) -> Iterator[Cell]:
         )
         return
     widths = [state.width for state in run.states]
-    if all(each.isdecimal() for each in (*widths, run.width)) and sum(map(int, widths)) != int(run.width):
+    if not all(each.isdecimal() for each in (*widths, run.width)):
+        yield _open(Question.AUX, "how wide captured states are is not known", run.concat or run.processor)
+    elif sum(map(int, widths)) != int(run.width):
         fields = {"expected": str(sum(map(int, widths))), "found": run.width}
         yield _violated(Question.AUX, "HS212", "width", run.concat or run.processor, **fields)
 
 
 def _phase(run: ClassRun, extend: ClassRun) -> Iterator[Cell]:
     """Whether a verify captures what an extend captures."""
-    if run.question:
-        yield _open(Question.PATHS, run.question, run.processor)
+    if run.question or _unknown(run):
+        yield _open(Question.PATHS, run.question or _unknown(run), run.processor)
     elif run.raised or run.boundaries != extend.boundaries:
-        expected, found = _spoken(extend.boundaries), run.raised or _spoken(run.boundaries)
+        expected, found = spoken(extend.boundaries), run.raised or spoken(run.boundaries)
         place = run.raised_at or _kept_at(run) or run.processor
         yield _violated(Question.PATHS, "HS211", "phase", place, phase=run.phase, expected=expected, found=found)
 
@@ -201,7 +206,7 @@ def _same(facts: ClassFacts, explicit: ClassRun) -> Iterator[Cell]:
         unsure = next(state for state in run.states if not state.certain)
         yield _open(Question.SAME, unsure.reason, unsure.place)
     elif not set(run.boundaries) <= {*explicit.boundaries, 0, run.layers, *range(run.layers)} or None in run.boundaries:
-        yield _violated(Question.SAME, "HS213", "default", _kept_at(run), found=_spoken(run.boundaries))
+        yield _violated(Question.SAME, "HS213", "default", _kept_at(run), found=spoken(run.boundaries))
 
 
 def _ends(facts: ClassFacts) -> Iterator[Cell]:
@@ -219,8 +224,10 @@ def _ends(facts: ClassFacts) -> Iterator[Cell]:
             yield _open(Question.ENDS, run.question, run.processor)
         elif run.raised:
             yield _violated(Question.ENDS, "HS202", "end-raises", run.raised_at, found=run.raised, **fields)
-        elif wanted not in run.boundaries and all(state.certain for state in run.states):
-            found = _spoken(run.boundaries)
+        elif _unknown(run):
+            yield _open(Question.ENDS, _unknown(run), run.processor)
+        elif wanted not in run.boundaries:
+            found = spoken(run.boundaries)
             yield _violated(
                 Question.ENDS, "HS202", "end-dropped", _kept_at(run) or facts.cls.hook_at, found=found, **fields
             )
@@ -232,7 +239,8 @@ def _sums(runs: Sequence[ClassRun]) -> Iterator[Cell]:
         if bad:
             key = "all" if len(bad) == len(run.states) else "some"
             yield _violated(Question.SUMS, "HS209", key, bad[0].place, run.deployment, found=describe(bad[0]))
-        yield from _unsure(run, Question.SUMS) if not bad and run.question else ()
+        else:
+            yield from _unsure(run, Question.SUMS)
 
 
 def _rows(runs: Sequence[ClassRun]) -> Iterator[Cell]:
@@ -247,23 +255,30 @@ def _rows(runs: Sequence[ClassRun]) -> Iterator[Cell]:
         elif others:
             place, found = others[0].place, others[0].rows
             yield _violated(Question.ROWS, "HS210", "others", place, run.deployment, found=found)
-        elif not run.question:
+        else:
             yield from _unsure(run, Question.ROWS)
 
 
 def _shared(runs: Sequence[ClassRun]) -> Iterator[ClassRun]:
     """The runs on ranks that share the work otherwise, but for those that the class refuses or is not made for."""
     for run in runs:
-        if run.purpose is Purpose.INNER and not run.deliberate and not run.unfit:
+        if run.purpose is Purpose.INNER and run.phase == "extend" and not (run.deliberate or run.unfit):
             yield run
 
 
 def _unsure(run: ClassRun, question: Question) -> Iterator[Cell]:
-    reason = run.question or (f"{run.raised} is raised" if run.raised else "")
-    unsure = next((state for state in run.states if not state.certain and state.reach is Reach.COMPLETE), None)
-    if reason or unsure is not None:
-        place = run.raised_at or run.processor if reason or unsure is None else unsure.place
-        yield _open(question, reason or (unsure.reason if unsure is not None else ""), place, run.deployment)
+    """Why a run says nothing, where it does not."""
+    reason = run.question or (f"{run.raised} is raised" if run.raised else "") or _unknown(run)
+    if not reason and not run.states:
+        reason = "nothing is captured"
+    if reason:
+        place = next((state.place for state in run.states if not state.certain), None)
+        yield _open(question, reason, run.raised_at or place or run.processor, run.deployment)
+
+
+def _unknown(run: ClassRun) -> str:
+    """Why a captured state is not known, "" where all are."""
+    return next((state.reason or "a captured state is not known" for state in run.states if not state.certain), "")
 
 
 def _first_of_each(cells: Iterable[Cell]) -> Iterator[Cell]:
@@ -285,8 +300,3 @@ def _kept_at(run: ClassRun) -> Place | None:
 
 def _told_at(facts: ClassFacts) -> Place | None:
     return facts.cls.hook_at or facts.cls.place
-
-
-def _spoken(numbers: Iterable[int | None]) -> str:
-    """Numbers as text: "3, 31, 59"; "?" is a state that is no boundary."""
-    return ", ".join("?" if each is None else str(each) for each in numbers) or "nothing"

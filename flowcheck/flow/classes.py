@@ -39,7 +39,7 @@ from flowcheck.program.modules import Module, Program
 from flowcheck.source import Tree
 from flowcheck.syntax import SyntaxStore, ir
 
-__all__ = ["class_facts", "target_classes"]
+__all__ = ["class_facts"]
 
 STEPS = 1_500_000
 """A forward that takes more is given up: that of a class takes a tenth of it, where the kinds of its layers are known."""
@@ -71,12 +71,6 @@ def class_facts(
     if kept is not None:
         kept.save(facts)
     return facts
-
-
-def target_classes(tree: Tree, scenario: Scenario) -> tuple[TargetClass, ...]:
-    """The classes that ``tree`` registers for target models, by name, without running any of their forwards."""
-    asking = Asking(tree, scenario, lambda text: None)
-    return with_deep_stack(lambda: tuple(target for target, _ in asking.registered()))
 
 
 @dataclass
@@ -156,10 +150,9 @@ class Asking:
                 break
         called = [name for name in self.words.models.called if self.program.corpus.files_with(name)]
         lacks = [name for name in called if classes.class_attr(it, cls, name, it.base_state) is None] if hook else []
-        if lacks and classes.class_attr(it, cls, "__getattr__", it.base_state) is not None:
-            lacks = []
+        computed = classes.class_attr(it, cls, "__getattr__", it.base_state) is not None
         like = next((b.name for b in cls.mro[1:] if others.get(b.name) is b), "") if _adds_nothing(cls) else ""
-        return TargetClass(cls.name, class_place(cls), hook, hook_at, lacks=tuple(lacks), like=like)
+        return TargetClass(cls.name, class_place(cls), hook, hook_at, lacks=tuple(lacks), computed=computed, like=like)
 
     # ------------------------------------------------------------------------------------------------------- runs
     def asked(self, target: TargetClass, cls: ClassV) -> ClassFacts:

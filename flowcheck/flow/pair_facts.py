@@ -6,6 +6,7 @@ forward then hands to the logits processor, named as boundaries of the residual 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Union
@@ -14,6 +15,7 @@ from flowcheck.flow.facts import Path, Phase, Place, Step
 from flowcheck.flow.width import Intake, KeyUse, Loading
 
 __all__ = [
+    "ALL_ROWS",
     "CaptureRow",
     "IdAnswer",
     "Ids",
@@ -25,6 +27,7 @@ __all__ = [
     "State",
     "Told",
     "describe",
+    "spoken",
 ]
 
 Ids = Union[tuple[int, ...], None]
@@ -171,6 +174,15 @@ class CaptureRow:
         out = [(place, f"captures {', '.join(map(describe, states))}") for place, states in found.items()]
         written = {state.overwritten: state for state in self.states if state.overwritten is not None}
         return [*out, *((place, f"writes over boundary {state.meant}") for place, state in written.items() if place)]
+
+
+ALL_ROWS = "all rows"
+"""How a state that has all rows of the batch says so."""
+
+
+def spoken(boundaries: Iterable[int | None]) -> str:
+    """Boundaries as text: "3, 31, 59"; "?" is a state that is no boundary."""
+    return ", ".join("?" if each is None else str(each) for each in boundaries) or "nothing"
 
 
 def describe(state: State) -> str:

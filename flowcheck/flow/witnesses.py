@@ -38,6 +38,7 @@ class Witnesses(_Table):
     """Numbers of layers, the keys that every configuration writes, and the deployments."""
 
     layers: tuple[int, ...] = Field(min_length=1)
+    layers_key: str
     keys: dict[str, Any]
     per_layer: dict[str, tuple[str, ...]]
     deployments: tuple[DeploymentWords, ...]
@@ -49,7 +50,7 @@ class Witnesses(_Table):
         text model is given that part. ``kind``: the type that the class says its configuration has."""
         texts = tuple(sources)
         keys: dict[str, Any] = {k: None if v == "none" else v for k, v in self.keys.items()}
-        keys["num_hidden_layers"] = layers
+        keys[self.layers_key] = layers
         written = {words.configurations.type_key: kind} if kind else {}
         for key, kinds in self.per_layer.items():
             spelled = [kind for kind in kinds if any(kind.encode() in text for text in texts)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from flowcheck.checks.capture_layers import SPOKEN, layer_findings, row_ends, spoken
+from flowcheck.checks.capture_layers import SPOKEN, layer_findings, row_ends
 from flowcheck.checks.rules import RuleBook
 from flowcheck.draft import Pairing, Reading, Trained
 from flowcheck.draft.rewriting import snippet
-from flowcheck.flow.pair_facts import CaptureRow, IdAnswer
+from flowcheck.flow.pair_facts import CaptureRow, IdAnswer, spoken
 from flowcheck.report.capturing import capture_rows
 from flowcheck.report.documents import IdChoice
 from flowcheck.report.model import Capture, VerdictName
