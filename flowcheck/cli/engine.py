@@ -268,7 +268,7 @@ def _classes(tree: Tree, request: Request, progress: Progress | None) -> tuple[C
     try:
         facts = class_facts(tree, scenario, only=request.models, cache_dir=cache_dir, progress=progress)
     except LookupError as error:
-        raise InputError(f"--model: {error.args[0]}") from None
+        raise InputError(str(error.args[0])) from None
     return class_ends(facts)
 
 

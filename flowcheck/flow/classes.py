@@ -57,8 +57,11 @@ def class_facts(
 ) -> tuple[ClassFacts, ...]:
     """What every target class of ``tree`` captures for the scenario's algorithm; of the classes ``only`` where some are named.
 
-    Raises LookupError where the tree registers no class of such a name.
+    Raises LookupError where the tree registers no class of such a name, or targets are told nothing for the algorithm.
     """
+    told = load_vocabulary(rules_dir() / "vocabulary.toml").capture.setters
+    if scenario.algorithm.upper() not in told:
+        raise LookupError(f"{scenario.algorithm} takes no states from inside the target; {', '.join(told)} do")
     kept = None
     if cache_dir is not None:
         question = (question_of(scenario), tuple(sorted(only)))
