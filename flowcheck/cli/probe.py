@@ -79,6 +79,10 @@ def probe(
             "--shrink", help="Make the model small enough: narrower, never with fewer layers. Always so for gloo."
         ),
     ] = False,
+    few_experts: Annotated[
+        bool,
+        typer.Option("--few-experts", help="Keep only as many experts as routing needs, and every width: for GPUs."),
+    ] = False,
     env: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
@@ -158,6 +162,7 @@ def probe(
     wish = Wish(
         backend=_backend(backend),
         shrink=shrink,
+        few_experts=few_experts,
         env=env,
         earlier=earlier,
         seconds=float(timeout),

@@ -55,6 +55,7 @@ class Wish:
 
     backend: str | None = None
     shrink: bool = False
+    few_experts: bool = False
     env: Path | None = None
     earlier: Path | None = None
     seconds: float = 1800.0
@@ -78,6 +79,12 @@ class Wish:
             raise InputError(
                 "--through model-runner needs --backend gloo or nccl: simulated ranks have no memory to give it"
             )
+        if self.few_experts and self.shrink:
+            raise InputError(
+                "--few-experts and --shrink exclude each other: a model that is made smaller has few experts"
+            )
+        if self.few_experts and self.backend == "gloo":
+            raise InputError("--few-experts: gloo makes the whole model smaller")
         if self.port is not None and self.backend == "fake":
             raise InputError("--port: simulated ranks listen nowhere")
 
@@ -217,9 +224,11 @@ class _Probe:
 
     def _models(self, backend: Backend, table: Shrinking) -> tuple[Shrunk, Shrunk]:
         """Target and draft as they are built."""
-        from flowcheck.probe.shrinking import Shrunk, shrunk, shrunk_draft
+        from flowcheck.probe.shrinking import Shrunk, few_experts, shrunk, shrunk_draft
 
         target, draft = self.pairing.target, self.pairing.draft
+        if self.wish.few_experts:
+            return few_experts(target.raw, target.nesting, self.ranks, table), Shrunk(dict(draft.raw))
         if backend != "gloo" and not self.wish.shrink:
             return Shrunk(dict(target.raw)), Shrunk(dict(draft.raw))
         small = shrunk(target.raw, target.nesting, self.ranks, table)
@@ -227,17 +236,13 @@ class _Probe:
 
     def _check_memory(self, backend: Backend, gpus: Sequence[Gpu], target: Shrunk, table: Shrinking) -> int | None:
         """Refuse what cannot fit; the estimate in bytes, None where the configuration does not say enough."""
-        from flowcheck.probe.memory import free_memory, parameters_of, spoken_size
+        from flowcheck.probe.memory import free_memory, spoken_size
 
         if self.wish.collect:
             return None
-        config = self.pairing.target
-        text: Any = target.raw
-        for key in filter(None, config.nesting.split(".")):
-            text = text[key]
-        parameters = parameters_of(text, config.layers, table)
+        parameters = self._parameters(target, table)
         if backend == "nccl":
-            return self._check_gpus(gpus, parameters)
+            return self._check_gpus(gpus, parameters, table)
         needed = SIMULATED_BYTES
         if backend == "gloo":
             # The reference has all of it, and so have the ranks together; each reads it whole while it loads its part.
@@ -251,18 +256,33 @@ class _Probe:
             )
         return needed
 
-    def _check_gpus(self, gpus: Sequence[Gpu], parameters: int | None) -> int | None:
+    def _parameters(self, target: Shrunk, table: Shrinking) -> int | None:
+        from flowcheck.probe.memory import parameters_of
+
+        config = self.pairing.target
+        text: Any = target.raw
+        for key in filter(None, config.nesting.split(".")):
+            text = text[key]
+        return parameters_of(text, config.layers, table)
+
+    def _check_gpus(self, gpus: Sequence[Gpu], parameters: int | None, table: Shrinking) -> int | None:
         from flowcheck.probe.memory import spoken_size
+        from flowcheck.probe.shrinking import few_experts
 
         if parameters is None:
             return None
         needed = HALF_PRECISION * parameters
         smallest = min((gpu.memory for gpu in gpus[: self.ranks]), default=0)
         if gpus and not self.wish.dry_run and needed > GPU_SHARE * smallest:
+            few = few_experts(self.pairing.target.raw, self.pairing.target.nesting, self.ranks, table)
+            least = self._parameters(few, table) or parameters
+            helps = least < parameters and HALF_PRECISION * least <= GPU_SHARE * smallest
+            size = spoken_size(HALF_PRECISION * least)
             raise InputError(
                 f"the target's weights take {spoken_size(needed)} in bf16, once on all ranks together and before that on one of "
                 f"them, for the states that theirs are compared with; a GPU with {spoken_size(smallest)} is too little: "
-                "--shrink makes it narrower, --backend fake needs no GPU"
+                + (f"--few-experts leaves {size} of them at the true width, " if helps else "")
+                + "--shrink makes it narrower, --backend fake needs no GPU"
             )
         return needed
 

@@ -13,7 +13,7 @@ from typing import Any
 from flowcheck.draft.target import TOWERS
 from flowcheck.probe.protocol import Reduction
 
-__all__ = ["Shrinking", "Shrunk", "shrunk", "shrunk_draft"]
+__all__ = ["Shrinking", "Shrunk", "few_experts", "shrunk", "shrunk_draft"]
 
 HEAD_DIM = 16
 EXPERTS = 16
@@ -62,6 +62,18 @@ def shrunk_draft(raw: Mapping[str, Any], widths: Mapping[int, int], ranks: int, 
     return work.done()
 
 
+def few_experts(raw: Mapping[str, Any], nesting: str, ranks: int, table: Shrinking) -> Shrunk:
+    """A target with as many experts as its routing needs, and every width as it was. What its kernels take is as wide as it
+    ever is; weights of experts that one storage holds they refuse, for they have to be contiguous (``fused_experts_impl``).
+    """
+    work = _Work(copy.deepcopy(dict(raw)), table, ranks, {})
+    text = work.raw
+    for key in filter(None, nesting.split(".")):
+        text = text[key]
+    work.experts(text, nesting)
+    return work.done()
+
+
 @dataclass
 class _Work:
     raw: dict[str, Any]
@@ -98,8 +110,15 @@ class _Work:
             self._lower(part, path, key, times * self.ranks)
         for key, least in self.table.fixed.items():
             self._lower(part, path, key, least)
-        self._experts(part, path)
+        self.experts(part, path)
         self.rest(part, path)
+
+    def experts(self, part: dict[str, Any], path: str) -> None:
+        """As many as a token and its groups choose among, with some to spare."""
+        chosen = self._first(part, "chosen") or 1
+        groups = self._first(part, "groups") or 1
+        least = max(EXPERTS, 2 * groups, chosen)
+        self._lower_all(part, path, "experts", -(-least // groups) * groups)
 
     def rest(self, part: dict[str, Any], path: str) -> None:
         """What other parts say of the same things."""
@@ -148,12 +167,6 @@ class _Work:
         if not turned:
             self._lower_all(part, path, "head_dim", HEAD_DIM)
         return left, dim
-
-    def _experts(self, part: dict[str, Any], path: str) -> None:
-        chosen = self._first(part, "chosen") or 1
-        groups = self._first(part, "groups") or 1
-        least = max(EXPERTS, 2 * groups, chosen)
-        self._lower_all(part, path, "experts", -(-least // groups) * groups)
 
     def _narrow(self, part: dict[str, Any], path: str, key: str) -> None:
         width = _number(part.get(key))

@@ -152,6 +152,36 @@ def test_a_model_that_gpus_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatc
     assert "a GPU with 141 GB is too little: --shrink makes it narrower, --backend fake needs no GPU" in last
 
 
+EXPERTS = {"n_routed_experts": 256, "moe_intermediate_size": 2048, "num_experts_per_tok": 8}
+
+
+def test_a_model_whose_experts_are_too_many_is_told_how_to_have_fewer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from flowcheck.probe.devices import Gpu
+
+    monkeypatch.setattr("flowcheck.probe.devices.visible_gpus", lambda *_: (Gpu("small", 10**9),) * 8)
+    raw = json.loads((FIXTURES / HEALTHY / "target" / "config.json").read_text("utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps({**raw, **EXPERTS}), "utf-8")
+    pair = ["--draft", FIXTURES / HEALTHY / "draft", "--target", tmp_path]
+    options = ["probe", tree_of(HEALTHY), *pair, *needing(), "--yes", "--backend", "nccl"]
+    last = flowcheck(*options).stderr.splitlines()[-1]
+    assert "--few-experts leaves" in last
+    with_few = flowcheck(*options[:-3], "--dry-run", "--backend", "nccl", "--few-experts")
+    assert with_few.exit_code == 0, with_few.output
+    assert "n_routed_experts 256 -> 16" in " ".join(with_few.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("more", "said_of_it"),
+    [(["--shrink"], "exclude each other"), (["--backend", "gloo"], "gloo makes the whole model smaller")],
+)
+def test_few_experts_are_for_a_model_that_stays_as_it_is(more: list[str], said_of_it: str) -> None:
+    result = flowcheck(*said("--yes", "--few-experts", *more))
+    assert result.exit_code == Exit.USAGE
+    assert said_of_it in result.stderr.splitlines()[-1]
+
+
 def test_too_little_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flowcheck.probe.memory.free_memory", lambda: 10**9)
     last = flowcheck(*said("--yes", "--backend", "gloo")).stderr.splitlines()[-1]

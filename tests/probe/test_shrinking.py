@@ -15,7 +15,7 @@ from flowcheck.data import rules_dir
 from flowcheck.draft import target_from
 from flowcheck.draft.target import LAYER_KEYS
 from flowcheck.probe.memory import free_memory, parameters_of, spoken_size
-from flowcheck.probe.shrinking import Shrinking, shrunk, shrunk_draft
+from flowcheck.probe.shrinking import Shrinking, few_experts, shrunk, shrunk_draft
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -36,6 +36,23 @@ LLAMA: dict[str, Any] = {
     "vocab_size": 128256,
     "pad_token_id": 128004,
     "quantization_config": {"quant_method": "fp8"},
+}
+
+
+DEEPSEEK: dict[str, Any] = {
+    "hidden_size": 7168,
+    "num_attention_heads": 128,
+    "intermediate_size": 18432,
+    "vocab_size": 129280,
+    "moe_intermediate_size": 2048,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "first_k_dense_replace": 3,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
 }
 
 
@@ -116,6 +133,24 @@ def test_experts_cover_their_groups_and_what_is_chosen() -> None:
     assert small["num_experts_per_tok"] == 8
 
 
+@pytest.mark.parametrize("nesting", ["", "text_config"])
+def test_few_experts_change_nothing_else(nesting: str) -> None:
+    """Groups and what a token chooses among them stay; one GPU holds what is left."""
+    text = {**DEEPSEEK, "n_group": 8, "topk_group": 4, "num_experts_per_tok": 8}
+    few = few_experts({"text_config": text} if nesting else text, nesting, 8, TABLE)
+    left = few.raw[nesting] if nesting else few.raw
+    assert {key for key in text if left[key] != text[key]} == {"n_routed_experts"}
+    assert [(each.was, each.now) for each in few.reductions] == [(256, 16)]
+    assert (few.widths, few.left_out) == ({}, ())
+    size = parameters_of(left, 61, TABLE)
+    assert size is not None
+    assert 100e9 < 2 * size < 134e9
+
+
+def test_a_model_without_experts_has_none_to_leave_out() -> None:
+    assert few_experts(LLAMA, "", 8, TABLE).raw == LLAMA
+
+
 def test_a_tower_gives_what_the_language_model_takes() -> None:
     vision = {"depth": 32, "hidden_size": 1280, "out_hidden_size": 8192}
     small = shrunk({"text_config": LLAMA, "vision_config": vision}, "text_config", 8, TABLE).raw
@@ -149,22 +184,7 @@ def test_a_draft_of_its_targets_width_keeps_it(heads: int) -> None:
 
 # ------------------------------------------------------------------------------------------------------------ memory
 def test_parameters_are_counted_as_published() -> None:
-    deepseek = {
-        "hidden_size": 7168,
-        "num_attention_heads": 128,
-        "intermediate_size": 18432,
-        "vocab_size": 129280,
-        "moe_intermediate_size": 2048,
-        "n_routed_experts": 256,
-        "n_shared_experts": 1,
-        "first_k_dense_replace": 3,
-        "kv_lora_rank": 512,
-        "q_lora_rank": 1536,
-        "qk_nope_head_dim": 128,
-        "qk_rope_head_dim": 64,
-        "v_head_dim": 128,
-    }
-    found = parameters_of(deepseek, 61, TABLE)
+    found = parameters_of(DEEPSEEK, 61, TABLE)
     assert found is not None
     assert spoken_size(2 * found) == "1.34 TB"
     llama = parameters_of(LLAMA, 80, TABLE)
