@@ -197,6 +197,8 @@ class _Probe:
 
     def _check_base(self) -> None:
         """Refuse what cannot be run, with the scan's own reason."""
+        from flowcheck.probe.names import probe_names
+
         base = self.base
         if self.wish.earlier is not None and base.source.digest != self.tree.digest:
             say(f"warning: --report {self.wish.earlier}: it is about another tree ({base.source.label})")
@@ -205,6 +207,14 @@ class _Probe:
             reasons += [each.reason for each in base.unproved if each.rule or each.about == "tree"]
             why = f": {reasons[0]}" if reasons else " (flowcheck scan says why)"
             raise InconclusiveError(f"this tree captures nothing for this pair that could be run{why}")
+
+        together = probe_names()["parallel"]["together"]
+        for name, value in self.request.settings.items():
+            if name in together and value != together[name]:
+                raise InconclusiveError(
+                    f"with {name} = {json.dumps(value)} ranks do not share one batch and all layers, and a probe gives them nothing else: "
+                    "flowcheck scan answers for that deployment"
+                )
 
     # ------------------------------------------------------------------------------------------------------ backend
     def _backend(self) -> tuple[Backend, tuple[Gpu, ...]]:

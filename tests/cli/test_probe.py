@@ -152,6 +152,20 @@ def test_a_model_that_gpus_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatc
     assert "a GPU with 141 GB is too little: --shrink makes it narrower, --backend fake needs no GPU" in last
 
 
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ("enable_dp_attention=true", "with enable_dp_attention = true ranks do not share one batch and all layers"),
+        ("pp_size=2", "pp_size is 2, and forwards that run so are not followed"),
+    ],
+)
+def test_ranks_that_do_not_share_a_batch_are_not_run(setting: str, why: str) -> None:
+    """Anything that could not run is inconclusive, and nothing is started for it."""
+    result = flowcheck(*said("--yes", "--set", "dp_size=2", "--set", setting))
+    assert result.exit_code == Exit.INCONCLUSIVE, result.output
+    assert why in result.stderr.splitlines()[-1]
+
+
 EXPERTS = {"n_routed_experts": 256, "moe_intermediate_size": 2048, "num_experts_per_tok": 8}
 
 
