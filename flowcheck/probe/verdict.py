@@ -399,8 +399,12 @@ def _unlike_scan(path: PlannedPath, seen: _Seen) -> Iterator[Problem]:
     if path.refused:
         yield Problem("HS507", "differs", _described(first), f"an exception ({path.refused})")
     elif path.expected is not None and not any(each.identity == "inconclusive" for each in first.blocks):
-        live = [(each.boundary, each.identity == "partial") for each in first.blocks]
-        scanned = [(each, path.partial) for each in path.expected]
+        # What is no boundary has the nearest as its explanation, and neither side says more than that it is none.
+        named = [each.boundary if each.identity in ("boundary", "partial") else None for each in first.blocks]
+        live = [
+            (at, at is not None and each.identity == "partial") for at, each in zip(named, first.blocks, strict=True)
+        ]
+        scanned = [(each, each is not None and path.partial) for each in path.expected]
         if live != scanned:
             parts = "one rank's part of " if path.partial else ""
             yield Problem("HS507", "differs", spelled_blocks(first.blocks), f"{parts}{spelled(path.expected)}")

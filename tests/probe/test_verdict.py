@@ -223,6 +223,19 @@ def test_a_block_that_is_no_boundary() -> None:
     assert {(each.rule, each.kind, each.expected) for each in problems(judged)} >= {("HS503", "other", "block 3")}
 
 
+@pytest.mark.parametrize("nearest", [None, 3, 5])
+def test_what_both_call_no_boundary_is_no_disagreement(nearest: int | None) -> None:
+    """The ranks know what comes nearest to it, the scan may know another (a norm that a GPU writes in place)."""
+    other = block("other", nearest, "without its residual", 0)
+    plan = plan_of()
+    paths = tuple(replace(path, expected=(None, *path.expected[1:])) for path in plan.paths if path.expected)
+    judged = judge(replace(plan, paths=paths), changed(results_of(), with_block(other)))
+    assert rules_of(judged) == {"HS503"}
+    # One of them alone is.
+    assert rules_of(judge(plan, changed(results_of(), with_block(other)))) == {"HS503", "HS507"}
+    assert rules_of(judge(replace(plan, paths=paths), results_of())) == {"HS507"}
+
+
 def test_the_scan_may_not_say_partial_where_states_are_whole() -> None:
     plan = plan_of()
     partial = replace(plan, paths=tuple(replace(path, partial=True) for path in plan.paths))
