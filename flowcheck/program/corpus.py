@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flowcheck.program.texts import indent_before
+from flowcheck.program.texts import has_word, indent_before
 from flowcheck.syntax import ir
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class Corpus:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.tree = program.tree
+        self._with: dict[tuple[str, ...], list[str]] = {}
         self._matching: dict[tuple[object, ...], list[str]] = {}
         self._captures: dict[bytes, frozenset[str]] = {}
         self._named: dict[str, list[tuple[Module, ir.ClassDef]]] = {}
@@ -36,13 +37,13 @@ class Corpus:
 
     def files_with(self, *words: str) -> list[str]:
         """Paths of the files that hold every word, as a whole identifier."""
-        plain = [w.encode() for w in words]
-        bounded = [re.compile(rb"(?<!\w)" + re.escape(w) + rb"(?!\w)") for w in plain]
-        return [
-            path
-            for path, data in self.files.items()
-            if all(w in data for w in plain) and all(b.search(data) for b in bounded)
-        ]
+        found = self._with.get(words)
+        if found is None:
+            plain = [w.encode() for w in words]
+            found = self._with[words] = [
+                path for path, data in self.files.items() if all(has_word(data, w) for w in plain)
+            ]
+        return list(found)
 
     def modules_with(self, *words: str) -> Iterator[Module]:
         """The modules whose text holds every word."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from flowcheck.syntax import Tree
 
-__all__ = ["Calls", "Definition", "Texts", "Wanted", "indent_before", "required"]
+__all__ = ["Calls", "Definition", "Texts", "Wanted", "has_word", "indent_before", "required"]
 
 _DEFINED = (re.compile(rb"def[ \t]+(\w+)"), re.compile(rb"class[ \t]+(\w+)"))
 _CALL = re.compile(rb"\b[A-Za-z_]\w*\(")
@@ -173,3 +173,14 @@ def indent_before(data: bytes, at: int) -> int:
     """How many blanks stand before a position on its line; -1 where something else does."""
     begin = data.rfind(b"\n", 0, at) + 1
     return at - begin if not data[begin:at].strip(b" \t") else -1
+
+
+def has_word(data: bytes, word: bytes) -> bool:
+    """Whether ``word`` stands in ``data`` with no letter, digit or underscore on either side of it."""
+    at = data.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not (at and data[at - 1] in _WORDS) and not (end < len(data) and data[end] in _WORDS):
+            return True
+        at = data.find(word, at + 1)
+    return False

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flowcheck.program import effects, modules, patching, placing
-from flowcheck.program.texts import Texts, Wanted, required
+from flowcheck.program.texts import Texts, Wanted, has_word, required
 
 BLANKS = ("\n", "\n", "\n    ", "\n        ", "\n\t", " ", "  ")
 MARKS = ("(", ")", "[", "]", "[0]", ".", ",", ":", " = ", "=", "==", "+=", "# f", "@f")
@@ -190,3 +190,8 @@ def test_changes_of_a_container(data: bytes) -> None:
 )
 def test_letters_that_a_pattern_needs(pattern: bytes, letters: bytes) -> None:
     assert required(pattern) == letters
+
+
+@given(st.text("ab_ .", max_size=12).map(str.encode), st.text("ab_", min_size=1, max_size=3).map(str.encode))
+def test_words_are_found_as_a_regular_expression_finds_them(data: bytes, word: bytes) -> None:
+    assert has_word(data, word) == bool(re.search(rb"(?<!\w)" + re.escape(word) + rb"(?!\w)", data))
