@@ -118,7 +118,6 @@ AGREE: dict[str, tuple[str, ...]] = {
 
 IDS: dict[tuple[str, str], tuple[list[int], str]] = {
     ("deepseek-v3", "0.5.23"): ([2, 3, 4], "2,3,4"),
-    ("qwen3-moe", "0.5.10"): ([0, 2, 6], "1,3,7"),
 }
 """Ids of the draft and what it was trained on, where they are not those of ``USUAL``."""
 
@@ -174,6 +173,16 @@ def test_a_last_layer_that_a_release_never_captures_is_missed(tmp_path: Path) ->
     probe = probed("sglang==0.5.16", witness("gpt-oss"), [3, 5, 7], tmp_path, *options)
     for path in violated(probe, "HS501", "HS505"):
         assert (seen(path), path["needed_boundaries"]) == ([4, 6], [4, 6, 8])
+        assert (path["draft_accepts"], path["ranks_agree"]) == (False, True)
+
+
+def test_layers_that_an_earlier_call_chose_stay_chosen(tmp_path: Path) -> None:
+    """The graph runner tells the target its default layers first, the draft's come later, and the flags of both stay: six states
+    for a draft that takes three."""
+    options = ("--backend", "gloo", "--trained-boundaries", "1,3,7")
+    probe = probed("sglang==0.5.10", witness("qwen3-moe"), [0, 2, 6], tmp_path, *options)
+    for path in violated(probe, "HS501", "HS505"):
+        assert seen(path) == path["expected_boundaries"] == [1, 2, 3, 4, 5, 7]
         assert (path["draft_accepts"], path["ranks_agree"]) == (False, True)
 
 
