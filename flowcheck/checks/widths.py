@@ -51,6 +51,8 @@ def width_differs(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Findin
         layer = facts.intake.projection if facts.intake is not None else None
         if any(fact.fit is Fit.DIFFERS for _, fact in compared):
             return  # a layer that is made too wide fits the checkpoint no better
+        if facts.intake is not None and facts.intake.open:
+            return  # it may be another layer that takes the states in
         if shape is not None and layer is not None and facts.intake is not None:
             fact = fits(layer.in_features, facts.intake, shape)
             if fact.loads is False:

@@ -212,8 +212,8 @@ class _Probe:
         for name, value in self.request.settings.items():
             if name in together and value != together[name]:
                 raise InconclusiveError(
-                    f"with {name} = {json.dumps(value)} ranks do not share one batch and all layers, and a probe gives them nothing else: "
-                    "flowcheck scan answers for that deployment"
+                    f"with {name} = {json.dumps(value)} ranks do not share one batch and all layers, and a probe gives them "
+                    "nothing else: flowcheck scan answers for that deployment"
                 )
 
     # ------------------------------------------------------------------------------------------------------ backend
