@@ -280,10 +280,10 @@ class Asking:
 
 
 def _unfit(found: Capture, words: DeploymentWords) -> str:
-    """Why the layers of a class are not made for replicas of attention; what it gives is wrong then, captured or not."""
+    """Why the layers of a class are not made for a deployment; what it gives is wrong there, captured or not."""
     if found.states and all(MIXED in state.boundary.reason for state in found.states):
         return "its layers add rows that different replicas have"
-    if words.replicas > 1 and found.unfinished:
+    if (words.replicas > 1 or words.a2a != "none") and found.unfinished:
         return "its layers never complete the sums of what is split over all ranks"
     return ""
 

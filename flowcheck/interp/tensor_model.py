@@ -53,7 +53,8 @@ OnFunction = Callable[["Interpreter", FuncV, "list[Value]", "dict[str, Value]", 
 class TensorModel(Contracts):
     """Contracts by name, and the names of modules.
 
-    ``paths`` names the modules of the model that is run, by their addresses; ``stack`` is the list of its layers. ``ranks`` is how many ranks a group has.
+    ``paths`` names the modules of the model that is run, by their addresses; ``stack`` is the list of its layers.
+    ``ranks`` is how many ranks a group has.
     ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
     ``absent``: what the configuration was asked for and does not say, and whether the code's own default holds then.
     ``on_function`` sees every call of a function of the tree, ``on_contract`` what every contract made of a call,

@@ -326,7 +326,9 @@ def test_what_layers_share_is_added_by_the_layer_that_calls_it(tmp_path: Path) -
 
 
 def test_a_capture_that_lacks_what_layers_share_is_no_boundary(tmp_path: Path) -> None:
-    found = run(tmp_path, {**SHARED, "captured.append(hidden_states + residual)": "captured.append(residual.clone())"}, [1, 3])
+    found = run(
+        tmp_path, {**SHARED, "captured.append(hidden_states + residual)": "captured.append(residual.clone())"}, [1, 3]
+    )
     assert found.boundaries == (None, None)
     assert all(state.boundary.certain for state in found.states)
 
