@@ -49,6 +49,15 @@ class ClassEnd:
         found = [cell.verdict for cell in self.cells if cell.question is question]
         return max(found, key=lambda verdict: verdict.weight) if found else None
 
+    @property
+    def left(self) -> tuple[tuple[str, str], ...]:
+        """The deployments that were not asked, and why: a class that cannot run so captures nothing wrong there."""
+        return tuple(
+            (run.deployment, run.unfit or f"the tree refuses it: {run.raised} is raised")
+            for run in self.facts.runs
+            if run.deployment and (run.unfit or run.deliberate)
+        )
+
 
 def class_ends(facts: Iterable[ClassFacts]) -> tuple[ClassEnd, ...]:
     """The answers about every class."""

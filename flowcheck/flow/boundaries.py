@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -82,6 +83,8 @@ class Capture:
     ``question`` is why nothing is known, where nothing is. ``raised``: the forward certainly raises there. ``width``: the
     width of what is handed to the draft; ``None`` where it is not known. ``unmodelled``: what was called and has no model.
     ``limits``: where the number of rows was compared with a number; the answer is that for the rows of the assumptions.
+    ``unfinished``: what layers before the last one add is one rank's part of a sum in the input of the final norm, and nothing
+    captured owes more than that: the class itself never completes its sums on ranks that share the work so.
     """
 
     model: str
@@ -98,6 +101,7 @@ class Capture:
     unmodelled: tuple[str, ...]
     assumptions: tuple[str, ...]
     limits: tuple[RowLimit, ...] = ()
+    unfinished: bool = False
 
     @property
     def boundaries(self) -> tuple[int | None, ...]:
@@ -137,6 +141,14 @@ class Stream:
         indices = {token: layer_index(token, self.stack) for token in term.tokens}
         return tuple(token for token in term.tokens if (i := indices[token]) is None or i < k)
 
+    def unfinished(self, captured: Iterable[Content]) -> bool:
+        """Whether the stream owes what a layer before the last one added, and captured contents owe nothing that it does not."""
+        owed = _owed(self.final)
+        early = any(groups and -1 <= (self.layer_of(s) or 0) < self.layers - 1 for s, groups in owed.items())
+        return early and all(
+            groups <= owed.get(s, frozenset()) for content in captured for s, groups in _owed(content).items()
+        )
+
     @property
     def question(self) -> str | None:
         """Why the stream names no boundaries, where it does not."""
@@ -144,6 +156,15 @@ class Stream:
             return f"the input of the final norm is not known: {self.final.lost}"
         odd = next((t for t in self.final.terms if self.layer_of(t.source) is None), None)
         return None if odd is None else f"the input of the final norm holds {odd.source}"
+
+
+def _owed(content: Content) -> dict[Source, frozenset[str]]:
+    """Over which groups each contribution is still to be summed, or may be."""
+    out: dict[Source, frozenset[str]] = {}
+    for t in content.terms:
+        key = whole(t.source)
+        out[key] = out.get(key, frozenset()) | Content(frozenset((t,))).pending
+    return out
 
 
 def _unknown(reason: str, reach: Reach = Reach.COMPLETE) -> Boundary:

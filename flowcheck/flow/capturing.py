@@ -143,20 +143,22 @@ def _read_arrival(
     raised: tuple[str, Place | None] | None,
 ) -> Capture:
     arrival = forwarding.arrivals[0]
-    states, question = _states(run, arrival, stream_of(run, arrival))
+    stream = stream_of(run, arrival)
+    states, question = _states(run, arrival, stream)
     width, rows, concat = (None, None, None)
+    given = tensors_in([arrival.captured], arrival.state)
+    arrived = [s for ref in given for s in read(arrival.state, ref)]
     if result is not None:
         width, rows, concat = _stored(forwarding, run, result)
-        given = tensors_in([arrival.captured], arrival.state)
-        arrived = [s for ref in given for s in read(arrival.state, ref)]
         held = frozenset(v.rows for ref in given if (v := view_of(ref, arrival.state)) is not None)
         attribute = forwarding.kernels.forward.result_attribute
         if all(map(_is_whole, states)):  # of what is wrong before, the place of the capture says more
-            states = handed_on(run.state, result, attribute, arrived, held, stream_of(run, arrival)) or states
+            states = handed_on(run.state, result, attribute, arrived, held, stream) or states
     return Capture(
         run.name, phase, told, run.layers, states, width, rows, concat,
         place_of(arrival.site) if arrival.site is not None else None,
         raised, question, _unmodelled(run), _assumed(forwarding), _limits(forwarding),
+        unfinished=stream.unfinished(s.content for s in arrived),
     )  # fmt: skip
 
 

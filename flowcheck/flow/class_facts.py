@@ -39,8 +39,8 @@ class ClassRun:
 
     ``deployment``: the way in which ranks share the work, "" for plain tensor parallelism. ``kept``: how many tensors its code
     put into lists, wherever these went. ``raised``: an exception that its setter (``in_setter``) or its forward certainly raises;
-    ``deliberate``: a statement of the tree raises it. ``question``: why it is not known what the forward captures. ``unfit``: the
-    class's own layers are not made for the deployment (they add rows of requests that other ranks serve).
+    ``deliberate``: a statement of the tree raises it. ``question``: why it is not known what the forward captures. ``unfit``: why
+    the class's own layers are not made for the deployment, whatever is captured; "" where they are, for all that is known.
     """
 
     purpose: Purpose
@@ -58,7 +58,7 @@ class ClassRun:
     in_setter: bool = False
     deliberate: bool = False
     question: str = ""
-    unfit: bool = False
+    unfit: str = ""
     unmodelled: tuple[str, ...] = ()
 
     @property

@@ -15,6 +15,7 @@ from typing import Any
 
 from flowcheck.data import rules_dir
 from flowcheck.flow import targets
+from flowcheck.flow.boundaries import Capture
 from flowcheck.flow.captured_states import state_of
 from flowcheck.flow.capturing import capture
 from flowcheck.flow.class_facts import ClassFacts, ClassRun, Purpose, TargetClass
@@ -252,7 +253,7 @@ class Asking:
             in_setter=raised_at is not None and raised_at.symbol.rpartition(".")[2] in hooks,
             deliberate=raised_at is not None and self._raises_at(raised_at.path, raised_at.span.line),
             question=found.question or "",
-            unfit=bool(found.states) and all(MIXED in state.boundary.reason for state in found.states),
+            unfit=_unfit(found, words),
             unmodelled=found.unmodelled,
         )
 
@@ -276,6 +277,15 @@ class Asking:
                 steps=STEPS,
             )
         return self.forwardings[words.name]
+
+
+def _unfit(found: Capture, words: DeploymentWords) -> str:
+    """Why the layers of a class are not made for a deployment; what it gives is wrong there, captured or not."""
+    if found.states and all(MIXED in state.boundary.reason for state in found.states):
+        return "its layers add rows that different replicas have"
+    if (words.replicas > 1 or words.a2a != "none") and found.unfinished:
+        return "its layers never complete the sums of what is split over all ranks"
+    return ""
 
 
 def _between(layers: int) -> tuple[int, ...]:

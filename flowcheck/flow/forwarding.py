@@ -345,7 +345,7 @@ class Forwarding:
                     model.paths[v.oid] = path
                     todo += [(x, dot + name) for name, x in obj.attrs.items() if name[:1] != "#"]
         fitting = [path for n, path in stacks if n == run.layers and ".visual" not in path]
-        run.stack = min(fitting, key=len, default="")
+        run.stack = model.stack = min(fitting, key=len, default="")
 
     # --------------------------------------------------------------------------------------------------------- run
     def batch(self, run: ModelRun, member: str) -> Value:

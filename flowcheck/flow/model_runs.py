@@ -58,6 +58,7 @@ class Made:
         """The model for one more run, in a state of its own: the interpreter forgets what earlier runs noted."""
         it, m = self.run.it, self.run.it.config.tensors
         assert m is not None
+        m.stack = self.run.stack
         m.paths, m.keeps, m.unmodelled = dict(self.paths), list(self.keeps), dict(self.unmodelled)
         m.absent, m.limits = dict(self.absent), dict(self.limits)
         it.step_limit = it.config.max_steps + it.steps - self.steps

@@ -40,6 +40,7 @@ class Witnesses(_Table):
     layers: tuple[int, ...] = Field(min_length=1)
     layers_key: str
     keys: dict[str, Any]
+    subscripted: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     per_layer: dict[str, tuple[str, ...]]
     deployments: tuple[DeploymentWords, ...]
 
@@ -52,6 +53,9 @@ class Witnesses(_Table):
         keys: dict[str, Any] = {k: None if v == "none" else v for k, v in self.keys.items()}
         keys[self.layers_key] = layers
         written = {words.configurations.type_key: kind} if kind else {}
+        for key, numbers in self.subscripted.items():
+            if any(re.search(rb"\b%s\[" % re.escape(key.encode()), text) for text in texts):
+                keys[key] = [numbers[i % len(numbers)] for i in range(layers)]
         for key, kinds in self.per_layer.items():
             spelled = [kind for kind in kinds if any(kind.encode() in text for text in texts)]
             keys.update({key: [spelled[i % len(spelled)] for i in range(layers)]} if spelled else {})

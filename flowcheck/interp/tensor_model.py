@@ -53,7 +53,8 @@ OnFunction = Callable[["Interpreter", FuncV, "list[Value]", "dict[str, Value]", 
 class TensorModel(Contracts):
     """Contracts by name, and the names of modules.
 
-    ``paths`` names the modules of the model that is run, by their addresses. ``ranks`` is how many ranks a group has.
+    ``paths`` names the modules of the model that is run, by their addresses; ``stack`` is the list of its layers.
+    ``ranks`` is how many ranks a group has.
     ``keeps``: tensors that were put into lists. ``unmodelled``: what was called with tensors and has no model, and where.
     ``absent``: what the configuration was asked for and does not say, and whether the code's own default holds then.
     ``on_function`` sees every call of a function of the tree, ``on_contract`` what every contract made of a call,
@@ -74,6 +75,7 @@ class TensorModel(Contracts):
         super().__init__(functions, classes, externals, unknowns, pure)
         self.ranks = dict(ranks or {})
         self.paths: dict[int, str] = {}
+        self.stack = ""
         self.keeps: list[Kept] = []
         self.unmodelled: dict[str, str] = {}
         self.absent: dict[str, bool] = {}
@@ -331,7 +333,7 @@ class TensorModel(Contracts):
 
             return it.both(st, [(st.fork(), arm(x)) for x in v.items])
         site = fr.site(node) if node is not None else None
-        path = self.path_of(module, fr) or f"{what}@{site_text(site)}"
+        path = self.within_layer(self.path_of(module, fr), fr) or f"{what}@{site_text(site)}"
         call = kernels.Call(it, st, args, kw, names, module, path, site, self.ranks, node, fr)
         made = kernels.apply(contract, call)
         if self.on_contract is not None:
@@ -352,6 +354,18 @@ class TensorModel(Contracts):
                 if found is not None:
                     return found
         return ""
+
+    def within_layer(self, path: str, fr: Frame) -> str:
+        """The name of what a module adds: that of a module that hangs outside of the layers, and that a layer calls, begins
+        with the layer. Several layers may call it, and each adds something else."""
+        inside = f"{self.stack}."
+        if not path or not self.stack or path.startswith(inside):
+            return path
+        for frame in fr.chain():
+            caller = self.paths.get(frame.self_.oid, "") if isinstance(frame.self_, Ref) else ""
+            if caller.startswith(inside):
+                return f"{caller}.@{path}"
+        return path
 
     def constructed(
         self,

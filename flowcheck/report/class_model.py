@@ -23,7 +23,8 @@ class ClassAnswer(Part):
 class TargetClass(Part):
     """A class that the tree registers for target models. ``hook``: the method by which it can be told what to capture, "" for
     none; ``inner``: the parts of it that have one. ``like``: the class whose code it shares whole. ``shift``: how far the
-    boundary that is captured lies behind the id that asks for it. ``verdict``: the worst answer, null where nothing was asked."""
+    boundary that is captured lies behind the id that asks for it. ``verdict``: the worst answer, null where nothing was asked.
+    ``left``: the deployments that were not asked, and why."""
 
     name: str
     file: str | None
@@ -34,6 +35,7 @@ class TargetClass(Part):
     shift: int | None
     verdict: VerdictName | None
     answers: list[ClassAnswer]
+    left: list[str]
 
 
 class ClassCounts(Part):

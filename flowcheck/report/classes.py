@@ -43,6 +43,7 @@ def _row(end: ClassEnd, rules: RuleBook) -> model.TargetClass:
         shift=end.facts.shift,
         verdict=worst.value if worst is not None else None,
         answers=answers,
+        left=[plain(f"{deployment}: {reason}") for deployment, reason in end.left],
     )
 
 

@@ -83,3 +83,19 @@ def test_what_a_class_may_compute_is_open() -> None:
         cls = replace(CLASS, lacks=("get_embed",), computed=computed)
         (end,) = class_ends([ClassFacts(cls, RUNS, 1)])
         assert end.verdict(Question.HOOK) is verdict
+
+
+def test_a_deployment_that_a_class_is_not_made_for_is_not_asked_and_named() -> None:
+    partial = tuple(replace(each, reach=Reach.PARTIAL) for each in SHARED.states)
+    asked = without(SHARED, replace(SHARED, states=partial))
+    assert verdicts(*asked)[Question.SUMS] is Verdict.VIOLATED
+    unfit = without(SHARED, replace(SHARED, states=partial, unfit="its sums are never completed"))
+    (end,) = class_ends([ClassFacts(CLASS, unfit, 1)])
+    assert end.verdict(Question.SUMS) is Verdict.PROVED
+    assert end.left == (("DP attention", "its sums are never completed"),)
+
+
+def test_a_deployment_that_the_tree_refuses_is_named() -> None:
+    refused = without(SHARED, replace(SHARED, states=(), raised="ValueError", deliberate=True))
+    (end,) = class_ends([ClassFacts(CLASS, refused, 1)])
+    assert end.left == (("DP attention", "the tree refuses it: ValueError is raised"),)

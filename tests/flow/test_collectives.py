@@ -249,6 +249,50 @@ def test_rows_of_different_replicas_are_not_summed(tmp_path: Path) -> None:
     assert "replicas" in found.states[0].boundary.reason
 
 
+BY_EIGHT_SUMMED_BY_FOUR = {
+    **with_rows_of_all(False, "dp_reduce_scatter_tensor(hidden_states, everybodys)"),
+    "hidden_states = self.attn(hidden_states)": "hidden_states = attn_tp_all_reduce(self.attn(hidden_states))",
+    "config.intermediate_size, config.hidden_size, reduce_results=True)": (
+        "config.intermediate_size, config.hidden_size, reduce_results=False)"
+    ),
+    "self.down_proj = RowLinear(": "self.down_proj = RowLinear(",
+}
+
+
+@pytest.mark.parametrize(
+    ("edits", "partial", "unfinished"),
+    [
+        pytest.param(BY_EIGHT_SUMMED_BY_FOUR, True, True, id="by eight, summed by four"),
+        pytest.param(
+            with_rows_of_all(False, "dp_reduce_scatter_tensor(hidden_states, everybodys)"), False, False, id="complete"
+        ),
+        pytest.param(
+            {
+                **BY_FOUR,
+                "config.intermediate_size, config.hidden_size, reduce_results=True)": (
+                    "config.intermediate_size, config.hidden_size, reduce_results=False)"
+                ),
+                "hidden_states = self.attn(hidden_states)": "hidden_states = attn_tp_all_reduce(self.attn(hidden_states))",
+                "self.input_layernorm(hidden_states, residual)": (
+                    "self.input_layernorm(attn_tp_all_reduce(hidden_states), residual)"
+                ),
+                "self.norm(hidden_states, residual)": "self.norm(attn_tp_all_reduce(hidden_states), residual)",
+            },
+            True,
+            False,
+            id="captured before the sum",
+        ),
+    ],
+)
+def test_a_class_that_never_completes_its_sums(
+    tmp_path: Path, edits: dict[str, str], partial: bool, unfinished: bool
+) -> None:
+    found = run(tmp_path, edits, dp_attention=2)
+    assert (found.question, found.raised, found.unmodelled) == (None, None, ())
+    assert (found.states[0].boundary.reach is Reach.PARTIAL) is partial
+    assert found.unfinished is unfinished
+
+
 def test_ranks_that_are_no_whole_replicas(tmp_path: Path) -> None:
     tree = open_source(str(write_tree(tmp_path, {})))
     with pytest.raises(ValueError, match="8 ranks cannot be 3 replicas"):

@@ -304,6 +304,35 @@ def test_what_is_written_after_the_capture(tmp_path: Path, write: str) -> None:
     assert found.states[0].overwritten is not None
 
 
+SHARED = {
+    "        self.mlp = Mlp(config)\n": "",
+    "    def forward(self, positions, hidden_states, forward_batch, residual):": (
+        "    def forward(self, positions, hidden_states, forward_batch, residual, bank):"
+    ),
+    "hidden_states = self.mlp(hidden_states)": "hidden_states = bank[self.index % 2](hidden_states)",
+    "        self.layers_to_capture = []\n": (
+        "        self.layers_to_capture = []\n        self.bank = nn.ModuleList([Mlp(config), Mlp(config)])\n"
+    ),
+    "layer(positions, hidden_states, forward_batch, residual)": (
+        "layer(positions, hidden_states, forward_batch, residual, self.bank)"
+    ),
+}
+
+
+def test_what_layers_share_is_added_by_the_layer_that_calls_it(tmp_path: Path) -> None:
+    found = run(tmp_path, SHARED, [1, 3])
+    assert (found.raised, found.question) == (None, None)
+    assert found.boundaries == (2, 4)
+
+
+def test_a_capture_that_lacks_what_layers_share_is_no_boundary(tmp_path: Path) -> None:
+    found = run(
+        tmp_path, {**SHARED, "captured.append(hidden_states + residual)": "captured.append(residual.clone())"}, [1, 3]
+    )
+    assert found.boundaries == (None, None)
+    assert all(state.boundary.certain for state in found.states)
+
+
 def test_a_class_without_a_hook(tmp_path: Path) -> None:
     found = run(tmp_path, {"def set_eagle3_layers_to_capture": "def set_layers"}, [1])
     assert found.question is not None

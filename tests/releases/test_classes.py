@@ -95,9 +95,33 @@ def test_what_needs_a_deployment_says_which(old: tuple[ClassEnd, ...]) -> None:
         ("0.5.17", "HS202", "GptOssForCausalLM", False),
         ("0.5.23", "HS202", "LlamaForCausalLM", True),
         ("0.5.23", "HS202", "DeepseekV3ForCausalLM", False),
+        ("0.5.23", "HS208", "InternS2MobiusForConditionalGeneration", False),
+        ("0.5.23", "HS209", "Qwen2ForCausalLM", False),
     ],
 )
 def test_a_defect_comes_and_goes_with_its_releases(version: str, rule: str, name: str, bad: bool) -> None:
     rules = {each.rule for each in class_findings(ends_of(version, name), load_rules())}
     assert (rule in rules) is bad
     assert "HS219" not in rules
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "symbol"),
+    [
+        ("BailingMoeV2ForCausalLM", "BailingMoEModel.forward"),
+        ("Glm4MoeLiteForCausalLM", "Glm4MoeLiteModel.forward"),
+    ],
+)
+def test_states_on_the_rows_of_the_layer_before_are_found_where_they_are_kept(name: str, symbol: str) -> None:
+    """Their captures are of the rows that the layer before hands on, which an a2a backend leaves scattered."""
+    findings = [f for f in class_findings(ends_of("0.5.23", name), load_rules()) if f.rule == "HS210"]
+    assert [f.place.symbol for f in findings if f.place is not None] == [symbol]
+
+
+@pytest.mark.long
+def test_a_class_of_whose_attention_ranks_hold_too_little_is_not_asked_for_replicas() -> None:
+    """0.5.23 splits Llama's heads over all ranks, and sums them over those of one replica."""
+    (end,) = ends_of("0.5.23", "LlamaForCausalLM")
+    assert {deployment for deployment, _ in end.left} == {"DP attention", "DP attention and an a2a backend"}
+    assert end.verdict(Question.SUMS) is Verdict.PROVED

@@ -46,6 +46,12 @@ def _remarks(rows: Sequence[TargetClass], width: int, *, shown: bool) -> list[Te
     if shown:
         meaning = "ok proved, NO violated, ? unproved, - not asked; ends: what becomes of ids for the first and the last boundary"
         lines += wrapped(Text(meaning, "dim"), width)
+    left: dict[str, list[str]] = {}
+    for row in rows:
+        for each in row.left:
+            left.setdefault(each, []).append(row.name)
+    for each, names in left.items():
+        lines += wrapped(Text(f"not asked with {each} ({', '.join(names)})"), width, indent=2)
     wrappers = [row for row in rows if not row.hook and row.inner]
     without = [row for row in rows if not row.hook and not row.inner]
     if wrappers:
