@@ -137,15 +137,16 @@ def _body(module: Module, method: ir.FunctionDef) -> tuple[ir.Stmt, ...]:
 
 
 def _reads(cls: ClassV, name: str, setters: frozenset[str]) -> bool:
-    """Whether a method of a class that neither makes nor tells it reads such an attribute of itself; no method that is overridden."""
+    """Whether a method of a class that neither makes nor tells it reads such an attribute of itself, none that is overridden."""
     seen = {MAKER, *setters}
     for base in cls.mro:
         own = [method for method in _methods(base) if method.name not in seen]
         for method in own:
-            for part in sub_expressions(_body(base.module, method)):
-                if isinstance(part, ir.Attribute) and part.attr == name and isinstance(part.value, ir.Name):
-                    if part.value.id == _own(method):
-                        return True
+            read = (
+                x for x in sub_expressions(_body(base.module, method)) if isinstance(x, ir.Attribute) and x.attr == name
+            )
+            if any(isinstance(x.value, ir.Name) and x.value.id == _own(method) for x in read):
+                return True
         seen.update(method.name for method in own)
     return False
 
