@@ -101,6 +101,8 @@ def _cells(facts: ClassFacts) -> Iterator[Cell]:
     if not cls.hook:
         if cls.inner:
             yield _violated(Question.HOOK, "HS206", "wrapper", cls.place, subject=cls.name, found=", ".join(cls.inner))
+        elif cls.unset:
+            yield _violated(Question.HOOK, "HS206", "unset", cls.place, subject=cls.name, found=", ".join(cls.unset))
         return
     if cls.lacks and cls.computed:
         yield _open(Question.HOOK, f"{', '.join(cls.lacks)} may be computed by the class", cls.place)

@@ -70,15 +70,17 @@ class ClassRun:
 @dataclass(frozen=True, slots=True)
 class TargetClass:
     """A class that the tree registers for the architectures of its name. ``hook`` is the method by which it can be told what to
-    capture, "" where it has none; ``inner`` are the parts of it that have one. ``lacks``: methods that workers call on a target
-    and that it has not; ``computed``: a method of the class answers for attributes that it has not. ``like``: the class whose
-    code it shares whole."""
+    capture, "" where it has none; ``inner`` are the parts of it that have one. ``unset``: the attributes by which it would
+    capture though it has no such method, and that nothing sets. ``lacks``: methods that workers call on a target and that it
+    has not; ``computed``: a method of the class answers for attributes that it has not. ``like``: the class whose code it
+    shares whole."""
 
     name: str
     place: Place | None
     hook: str
     hook_at: Place | None
     inner: tuple[str, ...] = ()
+    unset: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     computed: bool = False
     like: str = ""

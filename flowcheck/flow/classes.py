@@ -28,6 +28,7 @@ from flowcheck.flow.pair_facts import Ids
 from flowcheck.flow.scenario import Scenario
 from flowcheck.flow.setters import class_place, hooks_of, no_hook
 from flowcheck.flow.stack import with_deep_stack
+from flowcheck.flow.unset import Unset, stored_by
 from flowcheck.flow.vocabulary import Vocabulary, load_vocabulary
 from flowcheck.flow.witnesses import DeploymentWords, Witnesses, load_witnesses
 from flowcheck.interp import classes
@@ -90,6 +91,8 @@ class Asking:
     forwardings: dict[str, Forwarding] = field(default_factory=dict)
     hooked: tuple[str, ...] = ()
     untyped: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.program = Program(SyntaxStore(self.tree, None))
@@ -98,6 +101,12 @@ class Asking:
     def _plain(self) -> Interpreter:
         """An interpreter that knows classes, and runs no forward."""
         return self._forwarding(self.witnesses.deployments[0]).interpreter()
+
+    @functools.cached_property
+    def _unset(self) -> Unset:
+        """What is asked of classes without a hook, once all that have one are known."""
+        processors = self.kernels.forward.processor_classes
+        return Unset(self.program, self.words, frozenset(self.stored), frozenset(self.files), processors)
 
     def facts(self, only: Sequence[str]) -> Iterator[ClassFacts]:
         """Every class, or those of these names. Raises LookupError."""
@@ -127,6 +136,7 @@ class Asking:
             for cls in targets.entries(it, self.words, module):
                 if not self._is_draft(cls):
                     found.setdefault(cls.name, cls)
+            self.files.add(module.path)
         for name in sorted(found):
             yield self._described(it, found[name], found), found[name]
 
@@ -151,6 +161,7 @@ class Asking:
             if method is not None:
                 hook = name
                 hook_at = _function_place(method) if isinstance(method, FuncV) else None
+                self.stored.update(stored_by(method) if isinstance(method, FuncV) else ())
                 break
         called = [name for name in self.words.models.called if self.program.corpus.files_with(name)]
         lacks = [name for name in called if classes.class_attr(it, cls, name, it.base_state) is None] if hook else []
@@ -162,7 +173,8 @@ class Asking:
     def asked(self, target: TargetClass, cls: ClassV) -> ClassFacts:
         """All runs of one class; none, where it cannot be told what to capture."""
         if not target.hook:
-            return ClassFacts(replace(target, inner=self._inner(target, cls)))
+            parts, unset = self._untold(target, cls)
+            return ClassFacts(replace(target, inner=parts, unset=unset))
         plain, *shared = self.witnesses.deployments
         first, *others = self.witnesses.layers
         inner = self._run(cls, Purpose.INNER, plain, first, (_between(first),))
@@ -185,18 +197,23 @@ class Asking:
                 runs.append(self._run(cls, Purpose.INNER, words, first, (_between(first),)))
         return ClassFacts(target, tuple(runs), shift)
 
-    def _inner(self, target: TargetClass, cls: ClassV) -> tuple[str, ...]:
-        """The parts of a class without a hook that have one. Only a class whose code names one that has is made for that."""
+    def _untold(self, target: TargetClass, cls: ClassV) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The parts of a class without a hook that have one; where none has, the attributes by which it would capture and that
+        nothing sets. Only a class whose code speaks of either is made for that."""
         sources = self._sources(cls)
-        if not any(re.search(rb"\b%s\b" % re.escape(name.encode()), text) for name in self.hooked for text in sources):
-            return ()
+        named = any(re.search(rb"\b%s\b" % re.escape(name.encode()), text) for name in self.hooked for text in sources)
+        asked = self._unset.may_be_asked(cls)
+        if not (named or asked):
+            return (), ()
         it = targets.model_interpreter(self.program, self.words, self.scenario)
         config = self._configuration(cls, self.witnesses.layers[0])
+        inner: tuple[str, ...] = ()
         try:
             made = targets.target_of(it, self.words, [target.name], config)
-            return no_hook(it, self.words, made, hooks_of(self.words, self.scenario.algorithm)[0]).inner
+            inner = no_hook(it, self.words, made, hooks_of(self.words, self.scenario.algorithm)[0]).inner
+            return inner, self._unset.of(it, made) if asked and not inner else ()
         except (targets.NoTarget, Dead, Budget):
-            return ()
+            return inner, ()
 
     def _configuration(self, cls: ClassV, layers: int) -> dict[str, Any]:
         """A configuration for a class, of the type that its constructor is annotated with, where that is a class of the tree."""

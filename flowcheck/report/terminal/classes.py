@@ -53,12 +53,16 @@ def _remarks(rows: Sequence[TargetClass], width: int, *, shown: bool) -> list[Te
     for each, names in left.items():
         lines += wrapped(Text(f"not asked with {each} ({', '.join(names)})"), width, indent=2)
     wrappers = [row for row in rows if not row.hook and row.inner]
-    without = [row for row in rows if not row.hook and not row.inner]
+    unset = [row for row in rows if not row.hook and not row.inner and row.answers]
+    without = [row for row in rows if not (row.hook or row.inner or row.answers)]
     if wrappers:
         said = (
             f"{counted(len(wrappers), 'class', 'classes')} cannot be told what to capture, though a part of each can: "
         )
         lines += wrapped(Text(said + ", ".join(row.name for row in wrappers)), width, indent=2)
+    if unset:
+        said = f"{counted(len(unset), 'class', 'classes')} cannot be told what to capture, though code of each would: "
+        lines += wrapped(Text(said + ", ".join(row.name for row in unset)), width, indent=2)
     if without:
         lines += wrapped(
             Text(f"{counted(len(without), 'other class', 'other classes')} cannot be told what to capture"), width
