@@ -474,7 +474,8 @@ class Storage:
             return None  # what ranks hold is no choice between them: it is joined as what each of them has
         pairs = zip(self.segments, other.segments, strict=True)
         parts = tuple(Segment(a.width, either(event, a.content, b.content)) for a, b in pairs)
-        return Storage(parts, self.writers if len(self.writers) >= len(other.writers) else other.writers)
+        writers = self.writers if len(self.writers) >= len(other.writers) else other.writers
+        return Storage(parts, writers, self.kin | other.kin)
 
     def joined(self, other: Storage) -> Storage:
         """What is certain of a storage that holds one or the other."""

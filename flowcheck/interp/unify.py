@@ -127,7 +127,8 @@ def unified(a: dict[int, Obj], b: dict[int, Obj], below: State) -> dict[int, Obj
         _pair_all(match)
     for oid in sorted(a.keys() | b.keys()):
         _written(match, oid)
-    for oid, made in match.mixed.items():
+    for oid, held in match.mixed.items():
+        made = match.mixed[oid] = held.renamed(match.names)  # its kin of the second side go by names of the first, too
         for side in (a, b):
             if oid in side:
                 side[oid] = _with_tag(side[oid], made)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from flowcheck.interp.contents import Content, Rows, Width, either, leaves, named, one_rank_apart, value_of, width_of
+from flowcheck.interp.contents import (
+    Content,
+    Rows,
+    Segment,
+    Storage,
+    Width,
+    either,
+    leaves,
+    named,
+    one_rank_apart,
+    value_of,
+    width_of,
+)
 from flowcheck.interp.values import Known, Unknown
 
 H = Width(0, ((("config", "hidden_size"), 1),))
@@ -110,3 +122,12 @@ def test_rows() -> None:
     assert all_rows.joined(all_rows) == all_rows
     assert some_rows.joined(all_rows).picked is not None
     assert Rows(frozenset({"tp"})).joined(all_rows).shards == {"tp"}
+
+
+def test_a_storage_that_holds_one_or_the_other_keeps_the_kin_of_both() -> None:
+    """What is written through it later may be seen in the kin of either."""
+    here = Storage((Segment(Width(), named("a")),), kin=frozenset({1}))
+    there = Storage((Segment(Width(), named("b")),), kin=frozenset({2}))
+    made = here.either(7, there)
+    assert made is not None
+    assert made.kin == {1, 2}
