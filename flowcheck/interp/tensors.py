@@ -342,6 +342,8 @@ def _write(st: State, view: View, ref: Ref, content: Content | Iterable[Segment]
     st.write(view.storage).tag = Storage(segments, writers, held.kin)
     made_of_all = _all(new, "several columns")
     for oid in held.kin:
+        if st.get(oid) is None:
+            continue  # made on a path that ended: nothing can read it
         kin = _storage(st, oid)
         seen = tuple(Segment(s.width, s.content.joined(made_of_all)) for s in kin.segments)
         st.write(oid).tag = Storage(seen, kin.writers, kin.kin)
