@@ -218,14 +218,29 @@ def _is_whole(state: Captured) -> bool:
     return state.boundary.certain and state.boundary.reach is Reach.COMPLETE and state.rows == str(Rows())
 
 
+def _unknown(reason: str) -> Captured:
+    boundary = Boundary(None, Reach.COMPLETE, False, False, False, reason)
+    return Captured(boundary, boundary, "?", "?", None, None, None)
+
+
+def _agree(a: Captured, b: Captured) -> bool:
+    """Whether two states hold the same, and held the same when they were captured, wherever that was."""
+    return (a.boundary, a.at_capture, a.rows, a.width) == (b.boundary, b.at_capture, b.rows, b.width)
+
+
 def _captured(run: ModelRun, arrival: Arrival, v: Value, container: int | None, stream: Stream) -> Captured:
     st, model = arrival.state, run.it.config.tensors
     assert model is not None
     options = list(alternatives(v))
-    if len(options) != 1 or not isinstance(options[0], Ref) or not is_tensor(options[0], st):
-        unknown = Boundary(None, Reach.COMPLETE, False, False, False, f"it is {v!r}"[:200])
-        return Captured(unknown, unknown, "?", "?", None, None, None)
+    if not all(isinstance(each, Ref) and is_tensor(each, st) for each in options):
+        return _unknown("it is no tensor that was followed")
+    if len(options) > 1:  # on several paths: they may have come to the same
+        found = [_captured(run, arrival, each, container, stream) for each in options]
+        if any(not _agree(each, found[0]) for each in found[1:]):
+            return _unknown(f"it is one of {len(options)} tensors, which hold different things")
+        return found[0]
     ref = options[0]
+    assert isinstance(ref, Ref)
     view = view_of(ref, st)
     assert view is not None
     now = boundary_of(content_of(st, ref), stream, bool(view.rows.shards))

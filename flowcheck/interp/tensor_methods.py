@@ -313,7 +313,8 @@ def _cat(
     source = a[0] if a else kw.get("tensors", NONE)
     parts = operators.iterate(it, source, fr, st, node)
     dim = a[1] if len(a) > 1 else kw.get("dim", Known(0))
-    if parts is None or not parts or not all(is_tensor(p, st) for p in parts):
+    parts = [tensor_ops.agreed(p, st) for p in parts] if parts is not None else None
+    if not parts or not all(is_tensor(p, st) for p in parts):
         return tensor_ops.loose(it, st, "cat", [source], site)
     return tensor_ops.concatenated(it, parts, dim, st, site)
 

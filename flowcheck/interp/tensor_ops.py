@@ -24,13 +24,13 @@ from flowcheck.interp.tensors import (
     write,
 )
 from flowcheck.interp.trails import Site
-from flowcheck.interp.values import NONE, Known, Ref, Slice, TupleV, Unknown, Value
+from flowcheck.interp.values import NONE, Known, Ref, Slice, TupleV, Unknown, Value, alternatives
 
 if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
 
 __all__ = [
-    "added", "assigned", "binary", "cast", "concatenated", "exchanged", "in_place", "loose", "picked", "reshaped", "same",
+    "added", "agreed", "assigned", "binary", "cast", "concatenated", "exchanged", "in_place", "loose", "picked", "reshaped", "same",
     "shape_of", "sliced", "split", "stored", "taken",
 ]  # fmt: skip
 
@@ -373,6 +373,18 @@ def split(it: Interpreter, ref: Ref, sizes: Sequence[Width] | None, st: State, s
         out.append(widened(it, st, ref, None, start=at, width=size, dims=dims))
         at += size
     return out
+
+
+def agreed(v: Value, st: State) -> Value:
+    """One of several tensors that a value may be, where all read alike; for what copies them. Any other value is itself."""
+    options = list(alternatives(v))
+    views = [view_of(each, st) for each in options]
+    if len(options) < 2 or views[0] is None:
+        return v
+    same = all(
+        x is not None and (x.rows, x.dims, x.turned) == (views[0].rows, views[0].dims, views[0].turned) for x in views
+    )
+    return options[0] if same and all(read(st, each) == read(st, options[0]) for each in options[1:]) else v
 
 
 def concatenated(it: Interpreter, parts: Sequence[Value], dim: Value, st: State, site: Site | None) -> Ref:

@@ -284,6 +284,26 @@ def test_something_that_nobody_knows(tmp_path: Path) -> None:
     assert any("mystery.mix" in u for u in found.unmodelled)
 
 
+ONE_OF = "total = hidden_states + residual\n                if mystery.chosen:\n                    total = {other}\n                "
+MYSTERY = {
+    "from sglang.srt.layers.logits_processor import": "import mystery\nfrom sglang.srt.layers.logits_processor import"
+}
+
+
+def test_a_state_that_is_one_of_two_with_the_same_content(tmp_path: Path) -> None:
+    same = ONE_OF.format(other="total.clone()") + "captured.append(total)"
+    found = run(tmp_path, {**MYSTERY, APPEND: same}, [1])
+    assert (found.boundaries, found.states[0].boundary.certain) == ((2,), True)
+
+
+@pytest.mark.parametrize("other", ["residual", "total[:, :16]", "mystery.mix(total)", "mystery.nothing"])
+def test_a_state_that_is_one_of_two_with_other_contents(other: str, tmp_path: Path) -> None:
+    found = run(tmp_path, {**MYSTERY, APPEND: ONE_OF.format(other=other) + "captured.append(total)"}, [1])
+    (state,) = found.states
+    assert (state.boundary.index, state.boundary.certain) == (None, False)
+    assert "<object" not in state.boundary.reason
+
+
 @pytest.mark.parametrize(
     "write",
     [
