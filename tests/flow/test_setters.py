@@ -167,7 +167,9 @@ def test_classes_of_other_packages_give_no_hook(tmp_path: Path, base: str) -> No
     found = asked_of(rebased(tmp_path, base, "from transformers import GenerationMixin, PreTrainedModel"), [[1, 5]])
     assert found.missing is not None
     assert (found.missing.model_class, found.returns) == ("TinyForCausalLM", False)
-    told = asked_of(rebased(tmp_path / "twin", base, "from transformers import GenerationMixin, PreTrainedModel", LIST), [[1, 5]])
+    told = asked_of(
+        rebased(tmp_path / "twin", base, "from transformers import GenerationMixin, PreTrainedModel", LIST), [[1, 5]]
+    )
     assert told.positions == (2, 6)
 
 
