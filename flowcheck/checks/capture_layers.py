@@ -139,7 +139,20 @@ def _why_taken_open(facts: PairFacts) -> str:
 
 
 def _needed(trained: Trained) -> str:
-    return " or ".join(dict.fromkeys(spoken(each.boundaries) for each in trained.readings))
+    return " or ".join(dict.fromkeys(map(_said, trained.readings)))
+
+
+def _said(reading: Reading) -> str:
+    """What a reading asks for, beside the boundaries of a row."""
+    if not reading.post_norm:
+        return spoken(reading.boundaries)
+    end = "the last state after the final norm"
+    return f"{spoken(reading.boundaries)} and {end}" if reading.boundaries else end
+
+
+def _takes_the_last_state(trained: Trained) -> bool:
+    """Whether no boundaries are what the draft needs: its head takes the state after the final norm alone."""
+    return all(each.post_norm and not each.boundaries for each in trained.readings)
 
 
 # ------------------------------------------------------------------------------------------------------------- rules
@@ -167,7 +180,8 @@ def boundaries_differ(facts: PairFacts, pairing: Pairing, rule: Rule) -> list[Fi
                 place = odd[0].place or odd[0].overwritten or _kept_at(row)
             else:
                 message, place = rule.message("differ", **fields), _kept_at(row)
-            yield _finding(rule, row, message, place, row.chain, _repair(facts, rule))
+            fix = rule.fix_of("last") if _takes_the_last_state(pairing.trained) else _repair(facts, rule)
+            yield _finding(rule, row, message, place, row.chain, fix)
 
     return merged(found())
 

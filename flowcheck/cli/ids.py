@@ -50,7 +50,7 @@ def ids(
         typer.Option(metavar="NAME", help="The speculative algorithm of the deployment; by default the draft's."),
     ] = None,
     settings: Annotated[
-        Many, typer.Option("--set", metavar="KEY=VALUE", help="Fix a server argument. Repeatable.")
+        Many, typer.Option("--set", metavar="KEY=VALUE", help="Fix a server argument ('' is empty text). Repeatable.")
     ] = None,
     format_: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TERMINAL,
     output: Annotated[
@@ -68,7 +68,8 @@ def ids(
 ) -> None:
     """Find the layer ids that make this tree capture what the draft was trained on.
 
-    The exit code is 0 if they do so on every path, 1 if no ids do, or not on every path.
+    The exit code is 0 if they do so on every path, 1 if no ids do, or not on every path, or if what the draft
+    was trained on is open.
     """
     from flowcheck.cli.engine import Request, check, choose
     from flowcheck.report.json_writer import to_json
@@ -105,7 +106,7 @@ def ids(
     layout = (lambda _: snippets(document)) if quiet else (lambda width: choices_page(document, width))
     write_as(format_, lambda: to_json(document), layout, to, color)
     warn(document.source.warnings, everything=False)
-    if any(choice.verdict != "proved" for choice in document.choices):
+    if not deployment.pairing.trained.is_settled or any(choice.verdict != "proved" for choice in document.choices):
         raise typer.Exit(Exit.FINDINGS)
 
 

@@ -122,7 +122,7 @@ def probe(
         typer.Option(metavar="NAME", help="The speculative algorithm of the deployment; by default the draft's."),
     ] = None,
     settings: Annotated[
-        Many, typer.Option("--set", metavar="KEY=VALUE", help="Fix a server argument. Repeatable.")
+        Many, typer.Option("--set", metavar="KEY=VALUE", help="Fix a server argument ('' is empty text). Repeatable.")
     ] = None,
     select: Annotated[
         Many, typer.Option(metavar="RULES", help="Show these rules instead of HS5: ids or prefixes, with commas.")

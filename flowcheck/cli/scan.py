@@ -80,7 +80,9 @@ def scan(
     settings: Annotated[
         Many,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Fix a server argument; what is not fixed is free. Repeatable."
+            "--set",
+            metavar="KEY=VALUE",
+            help="Fix a server argument ('' is empty text); what is not fixed is free. Repeatable.",
         ),
     ] = None,
     classes: Annotated[

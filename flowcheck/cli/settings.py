@@ -19,16 +19,20 @@ WORDS: dict[str, Value] = {
 
 
 def parse_settings(given: Iterable[str]) -> dict[str, Value]:
-    """Settings by name. Dashes in a name read as underscores, as in a launch command; a value in quotes is text."""
+    """Settings by name. Dashes in a name read as underscores, as in a launch command; a value in quotes is text, which
+    may be empty. Raises InputError."""
     settings: dict[str, Value] = {}
     for each in given:
         key, equals, value = each.partition("=")
+        value = value.strip()
         name = key.strip().removeprefix("--").replace("-", "_")
         if not equals or not name.isidentifier():
             raise InputError(f"--set {each}: expected key=value, as in --set dp_size=2")
-        if name in settings and settings[name] != _value(value.strip()):
+        if not value:
+            raise InputError(f"--set {each}: no value is given; an empty text is written \"{name}=''\"")
+        if name in settings and settings[name] != _value(value):
             raise InputError(f"--set {each}: {name} is set to {settings[name]!r} already")
-        settings[name] = _value(value.strip())
+        settings[name] = _value(value)
     return settings
 
 

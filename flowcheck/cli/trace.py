@@ -53,7 +53,7 @@ def trace(
         typer.Option(metavar="NAME", help="The speculative algorithm of the deployment; by default the draft's."),
     ] = None,
     settings: Annotated[
-        Many, typer.Option("--set", metavar="KEY=VALUE", help="Fix a server argument. Repeatable.")
+        Many, typer.Option("--set", metavar="KEY=VALUE", help="Fix a server argument ('' is empty text). Repeatable.")
     ] = None,
     fail_on: Annotated[FailOn, typer.Option(help="The lightest finding that makes the exit code 1.")] = FailOn.ERROR,
     format_: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TERMINAL,

@@ -46,7 +46,7 @@ def upgrade(
         typer.Option(metavar="NAME", help="The speculative algorithm of the deployment; by default the draft's."),
     ] = None,
     settings: Annotated[
-        Many, typer.Option("--set", metavar="KEY=VALUE", help="Fix a server argument. Repeatable.")
+        Many, typer.Option("--set", metavar="KEY=VALUE", help="Fix a server argument ('' is empty text). Repeatable.")
     ] = None,
     format_: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TERMINAL,
     output: Annotated[

@@ -54,6 +54,7 @@ def model_interpreter(program: Program, words: Vocabulary, scenario: Scenario) -
         functions=functions,
         keyed={k: literal(v, scenario) for k, v in words.scenario.expressions.items()},
         closed_modules=True,
+        own_names=frozenset(words.capture.hooks),
         uncalled=frozenset(words.models.uncalled),
         max_steps=STEPS,
         max_unroll=MOST_LAYERS,

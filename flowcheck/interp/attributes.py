@@ -555,7 +555,7 @@ def _beyond_instance(
         return documents.attribute(it, b.oid, obj, name, fr, st, node, default)
     if obj.kind == "skeleton":
         missing = Unknown(f"{obj.cls.name}.{name}, which nothing writes", ("skeleton", b.oid, name))
-        if it.config.closed_modules and torch_modules.has_no_other_names(obj.cls, name):
+        if it.config.closed_modules and torch_modules.has_no_other_names(obj.cls, name, it.config.own_names):
             if default is None:
                 it.throw("AttributeError", st, node, fr)
             return default

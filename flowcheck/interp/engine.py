@@ -76,7 +76,8 @@ class Config:
     ``follow_raises``: whether an exception that nothing on the stack can catch is followed outwards through ``finally``
     and context managers; without, it is only noted. ``tensors``: what tensors do; without, they are unknown.
     ``closed_modules``: whether a module of torch has no attribute but those that code of the tree stores or that
-    torch gives every module. ``uncalled``: functions that never run, so that no module variable holds what they
+    torch gives every module. ``own_names``: methods that only classes of the tree have, none of the packages from which they
+    may derive. ``uncalled``: functions that never run, so that no module variable holds what they
     store.
     ``lasting``: a run is one of many on the same objects, between which any function of the tree may have run.
     """
@@ -106,6 +107,7 @@ class Config:
     follow_raises: bool = True
     lasting: bool = False
     closed_modules: bool = False
+    own_names: frozenset[str] = frozenset()
     uncalled: frozenset[str] = frozenset()
     tensors: TensorModel | None = None
     max_steps: int = 4_000_000

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from flowcheck.interp.values import NONE, TRUE, Known, Union, Unknown, alternatives
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from flowcheck.interp.heap import Obj
     from flowcheck.interp.values import ClassV
 
@@ -27,6 +29,8 @@ MODULE_NAMES = frozenset(_NAMES.split())
 """The public names of ``torch.nn.Module``; those with an underscore are its own business."""
 
 NAMED_BASES = frozenset({MODULE, "object", "abc.ABC", "typing.Generic", "typing.Protocol"})
+TRANSFORMERS = "transformers."
+"""Its base classes have hundreds of names, other ones in each release; what a server calls its own methods is not among them."""
 
 
 LINEAR = "torch.nn.Linear"
@@ -48,12 +52,14 @@ def sized(obj: Obj) -> None:
     obj.attrs = given
 
 
-def has_no_other_names(c: ClassV, name: str) -> bool:
+def has_no_other_names(c: ClassV, name: str, own: Collection[str] = ()) -> bool:
     """Whether an instance certainly lacks ``name`` where neither the tree's classes nor what they store gives it: all that
-    lies outside is a module of torch, which has other names."""
+    lies outside is a module of torch, which has other names, or (for the ``own`` names of the tree) of transformers."""
     if name.startswith("_") or name in MODULE_NAMES or any(b.metaclass is not None for b in c.mro):
         return False
     outside = [e for b in c.mro for e in b.external]
+    if name in own:
+        outside = [MODULE if e.startswith(TRANSFORMERS) else e for e in outside]
     return MODULE in outside and NAMED_BASES.issuperset(outside) and not any(_is_vague(b) for b in c.mro)
 
 

@@ -13,7 +13,7 @@ from flowcheck.checks.rules import load_rules
 from flowcheck.draft import Pairing, pair
 from flowcheck.flow.facts import Path, Phase
 from flowcheck.flow.pair_facts import CaptureRow, NoModel, PairFacts, Reach, Repair, Told
-from tests.draft.samples import deepseek, target
+from tests.draft.samples import deepseek, draft, target
 from tests.report.fakes import MODEL, RUNNER, place, row
 
 RULES = load_rules()
@@ -75,6 +75,19 @@ def test_a_training_that_is_open_proves_nothing_and_accuses_nobody_that_may_be_r
     assert ends(served(row(E, EAGER, 3, 31, 59)), open_) == [("unproved", ())]
     assert ends(served(row(E, EAGER, 2, 30, 58)), open_) == [("unproved", ())]
     assert ends(served(row(E, EAGER, 4, 32, 60)), open_) == [("violated", ("HS201",))]
+
+
+def test_a_head_that_takes_the_last_state_was_not_trained_on_nothing() -> None:
+    head = pair(draft("llama-2-7b.hass-eagle1"), target("llama-2-7b-chat"))
+    assert ends(served(row(E, EAGER)), head) == [("proved", ())]
+    (finding,) = found(served(row(E, EAGER, 2, 16, 29)), head)
+    assert finding.rule == "HS201"
+    assert finding.message.endswith(
+        "boundaries 2, 16, 29, and the draft was trained on the last state after the final norm"
+    )
+    assert finding.fix == RULES["HS201"].fix_of("last"), "flowcheck ids finds no ids for such a head"
+    (beside,) = found(served(row(E, EAGER, 0)), head)
+    assert beside.message.endswith("0 instead of the last state after the final norm")
 
 
 def test_an_embedding_that_the_draft_was_trained_on_has_to_be_captured() -> None:

@@ -99,10 +99,12 @@ def test_what_no_ids_give_is_told_from_what_nobody_knows(name: str, boundaries: 
 
 def test_an_open_training_has_an_answer_for_each_reading() -> None:
     result = flowcheck(*ids("wiring-healthy"))
-    assert result.exit_code == 0
+    assert result.exit_code == 1, "both choices are proved, and one of them is wrong"
     assert "what the draft was trained on is open: one answer for each reading" in lines_of(result)
     choices = parsed(*ids("wiring-healthy"), schema="ids")["choices"]
     assert [(each["boundaries"], each["ids"]) for each in choices] == [([3, 5, 7], [2, 4, 6]), ([2, 4, 6], [1, 3, 5])]
+    assert {each["verdict"] for each in choices} == {"proved"}
+    assert flowcheck(*ids("wiring-healthy", *needing())).exit_code == 0
 
 
 @pytest.mark.parametrize(

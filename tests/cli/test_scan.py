@@ -138,6 +138,11 @@ def test_a_disk_that_fills_up_is_said(scan: Flowcheck) -> None:
         (["--ignore", "HS101,E501"], "no rule is called 'E501'"),
         (["--set", "dp_size"], "--set dp_size: expected key=value"),
         (["--set", "=2"], "expected key=value"),
+        (
+            ["--set", "instance_id="],
+            "--set instance_id=: no value is given; an empty text is written \"instance_id=''\"",
+        ),
+        (["--set", "instance-id= "], "an empty text is written \"instance_id=''\""),
         (["--set", "a=1", "--set", "a=2"], "a is set to 1 already"),
         (["--fail-on", "sometimes"], "--fail-on"),
         (["--format", "xml"], "--format"),

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from flowcheck.flow.requested import Requested
 from flowcheck.flow.setters import capture_requests
 from tests.flow.models import DEEP, NESTED, WORDS, built, deep, interpreter_of, opened, tiny_tree
@@ -60,12 +62,24 @@ def set_eagle3_layers_to_capture(self, layer_ids=None):
 def asked(
     root: Path, calls: Sequence[Sequence[int] | None], raw: Mapping[str, Any] = DEEP, **methods: str
 ) -> Requested:
+    return asked_of(tiny_tree(root, **methods), calls, raw)
+
+
+def asked_of(root: Path, calls: Sequence[Sequence[int] | None], raw: Mapping[str, Any] = DEEP) -> Requested:
     def work() -> Requested:
-        with opened(str(tiny_tree(root, **methods))) as tree:
+        with opened(str(root)) as tree:
             it = interpreter_of(tree)
             return capture_requests(it, WORDS, built(it, raw), calls)
 
     return deep(work)
+
+
+def rebased(root: Path, base: str, line: str, methods: str = "") -> Path:
+    """The tree with one model family, whose class has other bases, imported by this line."""
+    path = tiny_tree(root, methods) / "sglang/srt/models/tiny.py"
+    text = path.read_text("utf-8").replace("class TinyForCausalLM(nn.Module)", f"class TinyForCausalLM({base})")
+    path.write_text(f"{line}\n{text}", "utf-8")
+    return root
 
 
 def test_a_list_is_shifted_as_the_tree_shifts_it(tmp_path: Path) -> None:
@@ -145,6 +159,24 @@ def test_a_class_without_a_hook_has_none(tmp_path: Path) -> None:
     found = asked(tmp_path, [None])
     assert found.missing is not None
     assert found.missing.inner == ()
+
+
+@pytest.mark.parametrize("base", ["PreTrainedModel", "nn.Module, GenerationMixin"])
+def test_classes_of_other_packages_give_no_hook(tmp_path: Path, base: str) -> None:
+    """What transformers publishes knows nothing of the methods by which a server tells its targets."""
+    found = asked_of(rebased(tmp_path, base, "from transformers import GenerationMixin, PreTrainedModel"), [[1, 5]])
+    assert found.missing is not None
+    assert (found.missing.model_class, found.returns) == ("TinyForCausalLM", False)
+    told = asked_of(
+        rebased(tmp_path / "twin", base, "from transformers import GenerationMixin, PreTrainedModel", LIST), [[1, 5]]
+    )
+    assert told.positions == (2, 6)
+
+
+def test_a_base_of_nobody_knows_whom_may_have_a_hook(tmp_path: Path) -> None:
+    found = asked_of(rebased(tmp_path, "Framed", "from framework import Framed"), [[1, 5]])
+    assert found.missing is None
+    assert found.returns
 
 
 def test_what_is_stored_on_something_unknown_is_unclear(tmp_path: Path) -> None:
