@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from flowcheck.interp.engine import Interpreter
 
 __all__ = [
-    "added", "agreed", "assigned", "binary", "cast", "concatenated", "exchanged", "in_place", "loose", "picked", "reshaped", "same",
-    "shape_of", "sliced", "split", "stored", "taken",
+    "added", "agreed", "assigned", "binary", "cast", "concatenated", "exchanged", "in_place", "loose", "picked", "reshaped",
+    "same", "shape_of", "sliced", "split", "stored", "taken",
 ]  # fmt: skip
 
 ROWS = Unknown("the number of rows", ("rows",))

@@ -284,7 +284,10 @@ def test_something_that_nobody_knows(tmp_path: Path) -> None:
     assert any("mystery.mix" in u for u in found.unmodelled)
 
 
-ONE_OF = "total = hidden_states + residual\n                if mystery.chosen:\n                    total = {other}\n                "
+ONE_OF = """total = hidden_states + residual
+                if mystery.chosen:
+                    total = {other}
+                """
 MYSTERY = {
     "from sglang.srt.layers.logits_processor import": "import mystery\nfrom sglang.srt.layers.logits_processor import"
 }
