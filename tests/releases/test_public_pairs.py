@@ -71,6 +71,11 @@ EXPECTED = [
     pytest.param("0.5.12", "qwen3-8b.specforge-dflash", RIGHT, marks=long),
     pytest.param("0.5.12", "qwen3.5-35b-a3b.specforge-dflash", RIGHT, marks=long),
     pytest.param("0.5.17", "qwen3.5-35b-a3b.specforge-dflash", RIGHT, marks=long),
+    pytest.param("0.5.14", "qwen3.5-35b-a3b.specforge-dflash", RIGHT, marks=long),
+    pytest.param("0.5.20", "deepseek-v3.specforge-eagle3", RIGHT, marks=long),
+    pytest.param("0.5.20", "kimi-k2.5.torchspec-eagle3-mla", RIGHT, marks=long),
+    pytest.param("0.5.20", "longcat-flash.specforge-eagle3", RIGHT, marks=long),
+    pytest.param("0.5.23", "longcat-flash.specforge-eagle3", RIGHT, marks=long),
     pytest.param("0.5.23", "qwen3-8b.specforge-dflash", RIGHT, marks=long),
     pytest.param("0.5.23", "qwen3.6-27b.specforge-dspark", RIGHT, marks=long),
 ]
@@ -140,12 +145,23 @@ def test_a_draft_that_its_own_class_refuses() -> None:
     assert [finding.rule for finding in width_findings(facts, pairing, load_rules())] == ["HS406"]
 
 
+@long
+def test_a_draft_that_the_start_of_the_server_refuses() -> None:
+    """0.5.20 asks the same key of the file where it resolves what the target is told, and raises before it tells it."""
+    facts, pairing = served("0.5.20", "kimi-k3.specforge-dspark")
+    rules = load_rules()
+    said = (*layer_findings(facts, pairing, rules), *width_findings(facts, pairing, rules))
+    assert {finding.rule for finding in said} == {"HS219", "HS406"}
+    assert all(told.ids is None and told.reason for row in facts.rows for told in row.told)
+
+
 LOST = [
     # A layer's first norm takes the sum of the stream by now: what the loop appends is a layer's output without the residual,
     # and the next fused norm writes the norm of the sum into it (gemma3_causal.py, models since the residual is kept apart).
     pytest.param("0.5.17", "gemma3-1b.specforge-eagle3", None, marks=long),
     # What is appended is whole, and the layer's own second norm adds the attention's output to it in place
     # (gemma4_causal.py: residual is the appended tensor when pre_feedforward_layernorm is called with it).
+    pytest.param("0.5.20", "gemma3-1b.specforge-eagle3", None, marks=long),
     pytest.param("0.5.12", "gemma4-31b.redhatai-speculators-eagle3", (2, 30, 57), marks=long),
     pytest.param("0.5.17", "gemma4-31b.redhatai-speculators-eagle3", (2, 30, 57), marks=long),
 ]
