@@ -186,12 +186,13 @@ class Asking:
             return self.asked(target, cls)
         runs = [inner, self._run(cls, Purpose.INNER, plain, first, (_between(first),), "verify")]
         runs.append(self._run(cls, Purpose.AGAIN, plain, first, (_between(first)[:1], _between(first))))
-        runs += [self._run(cls, Purpose.INNER, plain, layers, (_between(layers),)) for layers in others]
         runs.append(self._run(cls, Purpose.DEFAULT, plain, first, (None,)))
         shift = _shift(inner)
         if shift is not None:
             runs.append(self._run(cls, Purpose.FIRST, plain, first, ((-shift, *_between(first)[:1]),)))
             runs.append(self._run(cls, Purpose.LAST, plain, first, ((*_between(first)[:1], first - shift),)))
+        # Another number of layers is another model, and only the last one that was made is kept.
+        runs += [self._run(cls, Purpose.INNER, plain, layers, (_between(layers),)) for layers in others]
         for words in shared:
             if self._is_possible(words):
                 runs.append(self._run(cls, Purpose.INNER, words, first, (_between(first),)))
