@@ -281,9 +281,9 @@ class Serving:
     def _repair(self, architecture: str, rows: Sequence[CaptureRow]) -> Repair | None:
         """Ids that would be right, where those that are written are known not to be."""
         wanted = self.pairing.trained.boundaries
-        wrong = next(
-            (row for row in rows if row.path is Path.EAGER and row.is_asked and row.boundaries != wanted), None
-        )
+        asked = (row for row in rows if row.path is Path.EAGER and row.is_asked)
+        # What is not known to be captured is not known to be wrong.
+        wrong = next((row for row in asked if row.boundaries != wanted and all(x.certain for x in row.states)), None)
         if wrong is None or not wanted or (wrong.raised and not any(told.key for told in wrong.told)):
             return None  # what raises without having been told any ids does so whatever they are
         written = next((told.ids for told in reversed(wrong.told) if told.key), None)
@@ -293,7 +293,7 @@ class Serving:
         """Which ids make the tree capture these boundaries on the path of a row; ``wrong`` are known not to."""
         keyed = [number for number, told in enumerate(row.told) if told.key]
         if not keyed:
-            return Repair(tuple(wanted), (), "this tree does not tell the target what the draft's configuration writes")
+            return Repair(tuple(wanted), (), "this tree tells the target no ids of the draft's configuration")
         self._split(architecture)
         self.say("looking for ids that this tree takes for the trained boundaries")
 
